@@ -1,0 +1,137 @@
+"""Any finite chain over sets of clients."""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedtide.availability.base import Numbers, Process, lag_one
+from fedtide.errors import require
+from fedtide.streams import Stream
+from fedtide.types import part
+
+
+@part
+class FiniteChain(Process):
+    """A Markov chain over sets of clients: any joint behaviour of finitely many states; started in its stationary law.
+
+    State i goes to state j with probability P_ij = `transition[i, j]`, and in state i the clients of `active_sets[i]`
+    are there. With the stationary law μ = μP and a_i = 1 where state i has client k:
+    π_k = Σ μ_i a_i and λ_k = (Σ μ_i a_i P_ij a_j − π_k²) / (π_k(1 − π_k)), 0 where π_k is 0 or 1. The chain must be
+    irreducible and aperiodic.
+
+    `active_sets` is a matrix of booleans [states, clients], or for each state the numbers of its clients together
+    with `clients`.
+    """
+
+    transition: Numbers
+    active_sets: Numbers
+    clients: int = None  # pyright: ignore[reportAssignmentType]  # filled from active_sets
+    stationary: Array = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self):
+        transition = _stochastic(self.transition)
+        active = _as_matrix(self.active_sets, self.clients, len(transition))
+        _require_ergodic(transition)
+        object.__setattr__(self, "transition", transition)
+        object.__setattr__(self, "active_sets", active)
+        object.__setattr__(self, "clients", active.shape[1])
+        object.__setattr__(self, "stationary", _stationary(transition))
+
+    @property
+    def availability(self) -> np.ndarray:
+        return np.asarray(self.stationary) @ np.asarray(self.active_sets)
+
+    @property
+    def correlation(self) -> np.ndarray:
+        active = np.asarray(self.active_sets, float)
+        both = (np.asarray(self.stationary)[:, None] * active * (np.asarray(self.transition) @ active)).sum(0)
+        return lag_one(self.availability, both)
+
+    def init(self, stream: Stream) -> Array:
+        return _draw(self.stationary, stream.uniform(0))
+
+    def step(self, state: Array, stream: Stream) -> tuple[Array, Array]:
+        # Round t's second number decides the state of round t + 1.
+        return jnp.asarray(self.active_sets)[state], _draw(jnp.asarray(self.transition)[state], stream.uniform(0, 2)[1])
+
+
+def _draw(probabilities: Array, uniform: Array) -> Array:
+    """The state in whose share of [0, 1) the number falls; rounding never picks a state of probability 0."""
+    upto = jnp.cumsum(jnp.asarray(probabilities))
+    return jnp.searchsorted(upto, uniform * upto[-1], side="right")
+
+
+def _stochastic(value: Any) -> np.ndarray:
+    try:
+        matrix = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        matrix = np.array(np.nan)
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.size > 0
+    require(square, "transition", value, "a square matrix of probabilities")
+    negative = ~(matrix >= 0)
+    if negative.any():
+        i, j = np.argwhere(negative)[0]
+        require(False, f"transition[{i}][{j}]", float(matrix[i, j]), "a probability")
+    sums = matrix.sum(1)
+    off = np.abs(sums - 1) > 1e-6
+    if off.any():
+        i = int(off.argmax())
+        require(False, f"transition[{i}]", matrix[i].tolist(), f"a row that sums to 1, not {sums[i]:.6g}")
+    return matrix / sums[:, None]
+
+
+def _as_matrix(value: Any, clients: int | None, states: int) -> np.ndarray:
+    require(len(value) == states, "active_sets", f"{len(value)} sets", f"one for each of the {states} states")
+    if all(np.asarray(row).dtype == bool and np.ndim(row) == 1 for row in value):
+        width = {len(row) for row in value}
+        require(len(width) == 1 and 0 not in width, "active_sets", value, "rows of equal length, one entry a client")
+        wrong = clients is not None and width != {clients}
+        require(not wrong, "active_sets", f"{width} clients", f"one entry for each of {clients} clients")
+        return np.array([list(row) for row in value]) if isinstance(value, list | tuple) else np.asarray(value)
+    require(
+        clients is not None, "active_sets", value, "booleans [states, clients], or numbers of clients and `clients`"
+    )
+    matrix = np.zeros((states, clients or 0), bool)
+    for i, row in enumerate(value):
+        members = np.asarray(row)
+        if members.size:
+            fine = members.ndim == 1 and members.dtype.kind in "iu" and len(np.unique(members)) == len(members)
+            require(fine, f"active_sets[{i}]", row, "distinct numbers of clients (or booleans for all clients)")
+            inside = bool(((members >= 0) & (members < matrix.shape[1])).all())
+            require(inside, f"active_sets[{i}]", row, f"clients in 0 … {matrix.shape[1] - 1}")
+            matrix[i, members] = True
+    return matrix
+
+
+def _require_ergodic(transition: np.ndarray) -> None:
+    edges = transition > 0
+    reach = _power(edges | np.eye(len(edges), dtype=bool), len(edges))
+    if not reach.all():
+        i, j = np.argwhere(~reach)[0]
+        require(False, "transition", transition.tolist(), f"irreducible, but state {j} is never reached from state {i}")
+    # A chain is irreducible and aperiodic if and only if this power of its matrix is positive (Wielandt).
+    primitive = _power(edges, (len(edges) - 1) ** 2 + 1).all()
+    require(bool(primitive), "transition", transition.tolist(), "aperiodic, but this chain returns only periodically")
+
+
+def _power(edges: np.ndarray, exponent: int) -> np.ndarray:
+    """Pairs joined by exactly `exponent` edges, by repeated squaring."""
+    result = np.eye(len(edges), dtype=bool)
+    while exponent:
+        if exponent & 1:
+            result = result.astype(np.float32) @ edges.astype(np.float32) > 0
+        edges = edges.astype(np.float32) @ edges.astype(np.float32) > 0
+        exponent >>= 1
+    return result
+
+
+def _stationary(transition: np.ndarray) -> np.ndarray:
+    """μ with μP = μ and Σμ = 1, which is unique for an irreducible chain."""
+    states = len(transition)
+    equations = np.vstack([transition.T - np.eye(states), np.ones(states)])
+    law = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
+    law = np.maximum(law, 0)
+    return law / law.sum()

@@ -1,0 +1,57 @@
+"""A two-state chain for each client."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedtide.availability.base import Numbers, Process, count_clients, per_client
+from fedtide.errors import require
+from fedtide.streams import Stream
+from fedtide.types import part
+
+
+@part
+class Markov(Process):
+    """A two-state chain for each client, so that presence and absence come in runs; started in its stationary law.
+
+    P(on|on) = λ + (1−λ)π and P(on|off) = (1−λ)π, independently for each client. π is the stationary availability,
+    λ the lag-1 correlation: autocovariance π(1−π)λ^s, mean off-run 1/((1−λ)π) rounds, mean return time 1/π whatever
+    λ. Admissible: max(1 − 1/π, 1 − 1/(1−π)) ≤ λ < 1.
+
+    `availability` and `correlation` are one number for each client, or one number; `clients` where both are one number.
+
+    Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
+    IEEE/ACM ToN 2024, Sec. III.
+    """
+
+    availability: Numbers
+    correlation: Numbers
+    clients: int = None  # pyright: ignore[reportAssignmentType]  # filled from the vectors
+
+    def __post_init__(self):
+        clients = count_clients(self.clients, self.availability, self.correlation)
+        pi = per_client("availability", self.availability, clients)
+        lam = per_client("correlation", self.correlation, clients, low=-1.0)
+        lowest = lowest_correlation(pi)
+        bad = (lam < lowest - 1e-12) | (lam >= 1)
+        if bad.any():
+            k = int(bad.argmax())
+            require(False, f"correlation[{k}]", float(lam[k]), f"in [{lowest[k]:.4g}, 1) for availability {pi[k]:.4g}")
+        object.__setattr__(self, "availability", pi)
+        object.__setattr__(self, "correlation", lam)
+        object.__setattr__(self, "clients", len(pi))
+
+    def init(self, stream: Stream) -> Array:
+        return stream.uniform(jnp.arange(self.clients)) < jnp.asarray(self.availability)
+
+    def step(self, state: Array, stream: Stream) -> tuple[Array, Array]:
+        arrive = (1 - self.correlation) * jnp.asarray(self.availability)
+        on = arrive + jnp.where(state, self.correlation, 0)
+        # Round t's second number decides who is there in round t + 1.
+        return state, stream.uniform(jnp.arange(self.clients), 2)[:, 1] < on
+
+
+def lowest_correlation(pi: np.ndarray) -> np.ndarray:
+    """The smallest λ for which both transition probabilities are in [0, 1]: max(1 − 1/π, 1 − 1/(1−π))."""
+    larger = np.maximum(pi, 1 - pi)
+    return 1 - 1 / larger

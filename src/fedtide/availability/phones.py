@@ -1,0 +1,127 @@
+"""Phones as they were measured."""
+
+import dataclasses
+import math
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedtide.availability.base import count_clients, lag_one
+from fedtide.availability.drifting import Drifting
+from fedtide.errors import require
+from fedtide.types import part
+
+DAY = 86_400  # seconds
+
+
+class Rule(NamedTuple):
+    """What was fitted to the phones of a trace under one rule of eligibility."""
+
+    beta: tuple[float, float]  # π ~ Beta(a, b)
+    hours: tuple[float, float]  # relaxation time τ ~ lognormal(median, σ), in hours
+    never: float  # share of the phones that were never there
+    by_hour: tuple[float, ...] | None = None  # share of the phones there, by hour of the trace's clock
+
+
+RULES = {
+    "idle_charging_wifi": Rule(
+        (1.69, 9.99), (1.19, 0.67), 0.29,
+        (.156, .175, .194, .208, .216, .213, .204, .183, .158, .143, .128, .112,
+         .112, .103, .102, .105, .114, .122, .135, .112, .100, .109, .125, .146),
+    ),
+    "charging": Rule(
+        (2.41, 8.20), (1.53, 0.56), 0.0,
+        (.245, .277, .288, .293, .287, .285, .273, .241, .210, .202, .195, .174,
+         .168, .174, .172, .180, .209, .210, .225, .211, .183, .194, .219, .244),
+    ),
+    "charging_or_battery75": Rule((3.01, 3.07), (2.62, 0.52), 0.0),
+    "charging_or_battery50": Rule((4.41, 2.06), (2.73, 0.58), 0.0),
+}  # fmt: skip
+"""The rules of eligibility, and what was fitted for each."""
+
+
+@part
+class Phones(Drifting):
+    """Phones drawn from what was fitted to a real trace, under a rule of eligibility, with the hours of the day.
+
+    π_k ~ Beta(a, b) and relaxation time τ_k ~ lognormal, independently, from `population_seed`; a share of the phones
+    is never there where the trace had such. A phone reconsiders from a round to the next with probability 1 − ρ_k,
+    ρ_k = exp(−Δ/τ_k) for rounds of Δ = `round_minutes`.
+
+    With `daily`, P(on in round t) = π_k (1 + s_k d(clock)), where d is the measured share of phones by hour, linear
+    between the middles of hours, relative to its mean over the rounds of a day; s_k = min(1, (1/π_k − 1)/max d)
+    spares those who are nearly always there. The average over a day is exactly π_k. The default is to do so where a
+    profile was measured: for the rules `idle_charging_wifi` and `charging`. Round 0 is at `start_hour`.
+
+    Reference: Yang et al., "Characterizing impacts of heterogeneity in federated learning upon large-scale smartphone
+    data" (FLASH), WWW 2021; fitted to extracts of its trace, about five days of each phone.
+    """
+
+    rule: Literal["idle_charging_wifi", "charging", "charging_or_battery75", "charging_or_battery50"] = "charging"
+    round_minutes: float = 30.0
+    clients: int = 100
+    population_seed: int = 0
+    daily: bool | None = None
+    start_hour: float = 0.0
+    availability: Array = dataclasses.field(init=False, repr=False)
+    persistence: Array = dataclasses.field(init=False, repr=False)
+    swing: Array = dataclasses.field(init=False, repr=False)  # [N] s_k
+    profile: Array = dataclasses.field(init=False, repr=False)  # [24] d at the middles of hours
+    round_seconds: int = dataclasses.field(init=False, repr=False)
+    start_second: int = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self):
+        require(self.rule in RULES, "rule", self.rule, f"one of {', '.join(RULES)}")
+        rule = RULES[self.rule]
+        seconds = self.round_minutes * 60
+        whole = 1 <= seconds <= DAY / 2 and abs(seconds - round(seconds)) < 1e-6
+        require(whole, "round_minutes", self.round_minutes, "a whole number of seconds, up to 720 minutes")
+        require(0 <= self.start_hour < 24, "start_hour", self.start_hour, "in [0, 24)")
+        require(self.population_seed >= 0, "population_seed", self.population_seed, "0 or more")
+        clients = count_clients(self.clients) or 0
+        daily = rule.by_hour is not None if self.daily is None else self.daily
+        require(
+            not daily or rule.by_hour is not None, "daily", daily, f"False for {self.rule}: no profile was measured"
+        )
+
+        random = np.random.default_rng([self.population_seed, 0x9403E5])
+        pi = random.beta(*rule.beta, size=clients)
+        median, sigma = rule.hours
+        hours = median * np.exp(sigma * random.standard_normal(clients))
+        pi = np.where(random.random(clients) < rule.never, 0, pi)
+
+        object.__setattr__(self, "daily", daily)
+        object.__setattr__(self, "round_seconds", round(seconds))
+        object.__setattr__(self, "start_second", round(self.start_hour * 3600))
+        object.__setattr__(self, "availability", pi)
+        object.__setattr__(self, "persistence", np.exp(-seconds / 3600 / hours))
+        object.__setattr__(self, "profile", np.zeros(24))
+        if daily:
+            object.__setattr__(self, "profile", np.asarray(rule.by_hour))
+            object.__setattr__(self, "profile", self.profile / self._clock().mean() - 1)
+        room = (1 - pi) / np.maximum(pi * np.max(self.profile), 1e-12)
+        object.__setattr__(self, "swing", np.minimum(1, room))
+
+    @property
+    def correlation(self) -> np.ndarray:
+        """The long-run lag-1 correlation: of all pairs of consecutive rounds, over a day."""
+        pi, keep, swing = (np.asarray(v, np.float64) for v in (self.availability, self.persistence, self.swing))
+        now = self._clock()
+        after = np.roll(now, -1)
+        smaller = pi * (1 + swing * np.minimum(now, after).mean())
+        product = pi**2 * (1 + swing**2 * (now * after).mean())
+        return lag_one(pi, keep * smaller + (1 - keep) * product)
+
+    def marginal(self, t: Array | int) -> Array:
+        # Whole seconds in 32 bits: exact for 136 years of rounds.
+        second = (jnp.asarray(t, jnp.uint32) * self.round_seconds + self.start_second) % DAY
+        relative = jnp.interp(second / 3600 - 0.5, jnp.arange(24.0), jnp.asarray(self.profile), period=24)
+        return self.availability * (1 + self.swing * relative)
+
+    def _clock(self) -> np.ndarray:
+        """The profile in each round until the clock shows the same time again."""
+        rounds = np.arange(DAY // math.gcd(DAY, self.round_seconds))
+        second = (rounds * self.round_seconds + self.start_second) % DAY
+        return np.interp(second / 3600 - 0.5, np.arange(24), np.asarray(self.profile, np.float64), period=24)

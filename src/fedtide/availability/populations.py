@@ -1,0 +1,52 @@
+"""The populations of the papers."""
+
+import numpy as np
+
+from fedtide.availability.base import count_clients
+from fedtide.availability.clusters import Clusters
+from fedtide.availability.markov import Markov, lowest_correlation
+from fedtide.errors import require
+
+
+def paper_population(
+    clients: int = 100, gap: float = 0.4, correlation: float = 0.9, spread: float = 0.01, seed: int = 0
+) -> Markov:
+    """The population of the CA-Fed paper: half often there, half rarely, and half of each in long runs.
+
+    The first half of the clients has π = ½ + gap, the second ½ − gap. The first half of each has λ = `correlation`,
+    the others λ ~ N(0, spread²), drawn from `seed` and clipped to what their π admits. An odd client more goes to the
+    first half.
+
+    Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
+    IEEE/ACM ToN 2024, Sec. VI.
+    """
+    clients = count_clients(clients) or 0
+    require(0 <= gap <= 0.5, "gap", gap, "in [0, 0.5]")
+    require(spread >= 0, "spread", spread, "0 or more")
+    require(seed >= 0, "seed", seed, "0 or more")
+    half = -(-clients // 2)
+    place = np.arange(clients)
+    often = place < half
+    pi = np.where(often, 0.5 + gap, 0.5 - gap)
+    place = np.where(often, place, place - half)
+    persistent = place < np.where(often, -(-half // 2), -(-(clients - half) // 2))
+    weak = spread * np.random.default_rng([seed, 0xCAFED]).standard_normal(clients)
+    weak = np.clip(weak, lowest_correlation(pi), 0.999)
+    return Markov(pi, np.where(persistent, correlation, weak))
+
+
+def spatial_population(clusters: int = 10, clients_per_cluster: int = 10) -> Clusters:
+    """The clustered population of the CA-Fed paper: clients of a cluster come and go together.
+
+    Of C clusters the first half has π = 0.9, λ = 0, the others π = 0.1 and λ = c/C for cluster c. Clients of a cluster
+    are consecutive and share one chain.
+
+    Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
+    IEEE/ACM ToN 2024, Sec. VI.
+    """
+    require(clusters >= 2, "clusters", clusters, "2 or more")
+    require(clients_per_cluster >= 1, "clients_per_cluster", clients_per_cluster, "1 or more")
+    cluster = np.arange(clusters)
+    often = cluster < clusters / 2
+    chains = Markov(np.where(often, 0.9, 0.1), np.where(often, 0.0, cluster / clusters))
+    return Clusters(chains, np.repeat(cluster, clients_per_cluster))

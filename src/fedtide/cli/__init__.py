@@ -1,0 +1,63 @@
+"""The command line. Commands import what they need when they run, so that help appears at once."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fedtide.cli import checking, running, showing
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,  # a bug shows its plain traceback; what the input can cause shows one line
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from fedtide import __version__
+
+        typer.echo(f"fedtide {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def fedtide(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Federated learning when clients come and go: simulate, compare, choose.
+
+    \b
+    First steps:
+      fedtide demo                 compare six methods; a table and a report
+      fedtide methods              what there is to compare
+      fedtide availability markov  a process, and what it looks like
+      fedtide check my.toml        what a configuration would run
+      fedtide run my.toml          run it; see runs/my/report.html
+    """
+
+
+for command in (
+    running.demo,
+    running.run,
+    running.resume,
+    running.report,
+    checking.check,
+    showing.methods,
+    showing.availability,
+    showing.cite,
+):
+    app.command()(command)
+
+
+def main() -> None:
+    """The entry point `fedtide`."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]  # no Greek: a "?"
+    app(prog_name="fedtide")

@@ -1,0 +1,60 @@
+"""The command `check`."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedtide.cli.faults import explained
+from fedtide.cli.layout import columns, show
+
+
+def check(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to check.", show_default=False)],
+) -> None:
+    """Check a configuration and say what it would run; nothing is run or written.
+
+    \b
+    Examples:
+      fedtide check phones.toml
+    """
+    with explained():
+        table = columns("", "")
+        for name, text in _facts(config):
+            table.add_row(name, escape(text))
+        show(f"{escape(str(config))}: fine; fedtide run {escape(str(config))} would run:", "", table)
+
+
+def _facts(path: Path) -> Iterator[tuple[str, str]]:
+    from fedtide.experiments import build, load
+    from fedtide.experiments.config import toml
+    from fedtide.simulation import memory
+    from fedtide.simulation.setup import Setup
+
+    config = load(path)
+    experiment = build(config)
+    setup = Setup(experiment.problem, experiment.availability, experiment.methods, **config.run.model_dump())
+    clients, most = len(setup.population.sizes), setup.traces.most
+    yield (
+        "problem",
+        f"{config.problem.name}: {clients:,} clients, {int(setup.population.sizes.sum()):,} training samples",
+    )
+    yield "model", f"{setup.parameters:,} parameters"
+    yield "availability", f"{config.availability.name}: at most {most:,} of {clients:,} clients there in one round"
+    for kind, count in Counter(experiment.availability.classes()).items():
+        yield "", f"{count:,} of them: {kind}"
+    for label, choice in zip(experiment.methods, config.methods, strict=True):
+        written = ", ".join(f"{key} = {toml(value)}" for key, value in choice.arguments.items())
+        yield "method", f"{label}: {choice.name}({written})"
+    seeds, methods = len(setup.seed_list), len(experiment.methods)
+    total = setup.rounds * seeds * methods
+    yield "rounds", f"{setup.rounds:,} rounds × {seeds:,} seeds × {methods} methods = {total:,}"
+    available = memory.device_memory()
+    needs = {label: setup.memory(method, most) for label, method in experiment.methods.items()}
+    for label, need in needs.items():
+        memory.refuse_if_too_large(label, need, setup.parameters, clients, available)
+    largest = max(needs.values(), key=lambda need: need.total)
+    yield "memory", f"about {largest}" + (f" of {memory.readable(available)}" if available else "")

@@ -1,0 +1,45 @@
+"""Faults that are not bugs end in one line and an exit status, never in a traceback."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import typer
+
+from fedtide.errors import FedtideError
+
+BAD_INPUT = 2
+FAILED = 1
+STOPPED = 130  # what shells report for Ctrl-C
+
+
+@contextmanager
+def explained(folder: Path | None = None) -> Iterator[None]:
+    """Turns errors into a line on stderr; `folder` is where an interrupted run can be resumed."""
+    try:
+        yield
+    except FedtideError as error:
+        _stop(f"error: {error}", BAD_INPUT)
+    except KeyboardInterrupt:
+        _stop(f"stopped; go on with: fedtide resume {folder}" if _resumable(folder) else "stopped", STOPPED)
+    except BrokenPipeError:
+        raise  # the reader of our output left; click ends quietly
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        line = f"error: {where}{error.strerror or error}"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if _resumable(folder):
+            line += f"; nothing was lost; {'free space' if full else 'mend it'} and run: fedtide resume {folder}"
+        _stop(line, FAILED)
+
+
+def _resumable(folder: Path | None) -> bool:
+    return folder is not None and (folder / "run.json").is_file()
+
+
+def _stop(line: str, status: int) -> NoReturn:
+    # Not through rich: an error stays on one line, whatever the width of the terminal.
+    typer.echo(" ".join(line.split()), err=True)
+    raise typer.Exit(status) from None

@@ -1,0 +1,153 @@
+"""Commands that run and report: `demo`, `run`, `resume`, `report`."""
+
+import shlex
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedtide.cli.faults import explained
+from fedtide.errors import FedtideError
+
+if TYPE_CHECKING:
+    from fedtide import Result
+    from fedtide.experiments import Config
+
+Out = Annotated[Path | None, typer.Option(help="Folder for the results; must be new or empty.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.", show_default=False)]
+
+
+def demo(
+    rounds: Annotated[int, typer.Option(help="Rounds to run.")] = 200,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder for the results; must be new or empty.")] = Path("fedtide-demo"),
+) -> None:
+    """Compare six methods on one fleet whose clients come and go. Needs no configuration.
+
+    \b
+    Examples:
+      fedtide demo
+      fedtide demo --rounds 50 --seeds 3 --out quick
+    """
+    with explained(out):
+        from fedtide.experiments import adjusted
+        from fedtide.experiments import demo as packaged
+
+        command = ["fedtide", "demo", "--rounds", str(rounds), "--seeds", str(seeds)]
+        _start(adjusted(packaged(), rounds=rounds, seeds=seeds), out, command)
+
+
+def run(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to run.", show_default=False)],
+    out: Out = None,
+) -> None:
+    """Run a configuration and write its records and report (by default to runs/NAME of NAME.toml).
+
+    \b
+    Examples:
+      fedtide run phones.toml
+      fedtide run phones.toml --out /data/phones-long
+    \b
+    The smallest configuration:
+      \\[problem]
+      name = "digits"
+      \\[availability]
+      name = "paper_population"
+      \\[run]
+      rounds = 100
+      \\[\\[methods]]
+      name = "fedavg"
+    """
+    folder = Path("runs") / config.stem if out is None else out
+    with explained(folder):
+        from fedtide.experiments import load
+
+        _start(load(config), folder, ["fedtide", "run", str(config)])
+
+
+def resume(folder: Folder) -> None:
+    """Go on with a run that was stopped or killed; it ends with the records of one that never was.
+
+    \b
+    Examples:
+      fedtide resume runs/phones
+    """
+    with explained(folder):
+        from fedtide import Result
+        from fedtide.experiments import loads
+        from fedtide.simulation.result import read_about
+
+        about = read_about(folder)
+        if about.get("finished"):
+            typer.echo(f"{folder}: this run has finished; its report is written again", err=True)
+            return _finish(Result.load(folder), folder)
+        if about.get("config") is None:
+            raise FedtideError(f"{folder}: not started from a configuration; resume it in Python, as it was started")
+        kept = {key: about[key] for key in ("command", "folder") if key in about}
+        config = loads(about["config"], str(folder / "run.json"), kept.get("folder", "."))
+        _finish(_simulate(config, folder, kept, resume=True), folder)
+
+
+def report(
+    folder: Folder,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="The method to compare with.", show_default="the first")
+    ] = None,
+) -> None:
+    """Write the report of a run again, for instance against another baseline, and print its summary.
+
+    \b
+    Examples:
+      fedtide report runs/phones
+      fedtide report runs/phones --baseline Unbiased
+    """
+    with explained():
+        from fedtide import Result
+
+        _finish(Result.load(folder), folder, baseline)
+
+
+def _start(config: "Config", folder: Path, command: list[str]) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        known = (folder / "run.json").is_file()
+        other = f", or go on with: fedtide resume {folder}" if known else ""
+        raise FedtideError(f"{folder}: exists and is not empty; choose another --out{other}")
+    about = {"command": shlex.join([*command, "--out", str(folder)]), "folder": str(config.origin.folder.resolve())}
+    _finish(_simulate(config, folder, about, resume=False), folder)
+
+
+def _simulate(config: "Config", folder: Path, about: dict[str, Any], resume: bool) -> "Result":
+    from fedtide import simulate
+    from fedtide.cli.progress import RoundsProgress
+    from fedtide.experiments import build
+
+    experiment = build(config)
+    about = {**about, "title": config.title or folder.name, "config": config.origin.text}
+    with RoundsProgress(experiment.methods, config.run.rounds) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the result says them again, and after the bars
+        return simulate(
+            experiment.problem,
+            experiment.availability,
+            experiment.methods,
+            **experiment.options,
+            out=folder,
+            resume=resume,
+            progress=progress,
+            about=about,
+        )
+
+
+def _finish(result: "Result", folder: Path, baseline: str | None = None) -> None:
+    """The report, the table, where the report is, and what it shows."""
+    from rich.console import Console
+
+    from fedtide.cli.sentence import sentence
+    from fedtide.report.table import rich_table
+
+    page = result.report(folder / "report.html", baseline)
+    Console(highlight=False).print(rich_table(result.summary(baseline)))
+    for warning in result.about["warnings"]:
+        typer.echo(f"warning: {warning}", err=True)
+    typer.echo(sentence(result.rounds, result.about["problem"]["clients"]))
+    typer.echo(f"Report: {page}")

@@ -1,0 +1,42 @@
+"""Errors a user can cause, each one line: the field, the value, what is allowed."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class FedtideError(Exception):
+    """Base of every error that is the input's fault; the command line exits with 2 on it."""
+
+
+class InvalidInput(FedtideError, ValueError):
+    """A value that cannot be used: names the field, the value and what is allowed."""
+
+    def __init__(self, field: str, value: object, allowed: str):
+        super().__init__(f"{field} = {_short(value)}: must be {allowed}")
+
+
+class DoesNotFit(FedtideError, MemoryError):
+    """A run whose memory estimate exceeds what the device has."""
+
+
+class CheckpointError(FedtideError):
+    """A checkpoint that is damaged, or that belongs to another run."""
+
+
+def require(condition: bool, field: str, value: object, allowed: str) -> None:
+    """Raises `InvalidInput` unless the condition holds."""
+    if not condition:
+        raise InvalidInput(field, value, allowed)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A suffix naming the nearest known word and then all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    return f"{hint}known: {', '.join(known)}"
+
+
+def _short(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,7 @@
+"""Estimators: what the server believes about availability (π̂) and its persistence (λ̂)."""
+
+from fedtide.estimators.bayesian import Bayesian
+from fedtide.estimators.discounted import Discounted
+from fedtide.estimators.oracle import Oracle
+
+__all__ = ["Bayesian", "Discounted", "Oracle"]

@@ -1,0 +1,53 @@
+"""Counts of presence and of transitions, shared by the estimators that count."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedtide.types import Estimate
+
+
+class Counts(NamedTuple):
+    """(Possibly discounted) numbers of rounds in which each thing was seen."""
+
+    rounds: Array  # [] rounds observed
+    present: Array  # [N] rounds on
+    from_on: Array  # [N] transitions that left the on state
+    on_on: Array  # [N] … and arrived there
+    from_off: Array  # [N]
+    off_off: Array  # [N]
+    previous: Array  # [N] bool, the last observation
+
+
+def no_counts(clients: int) -> Counts:
+    zero = jnp.zeros(clients)
+    return Counts(jnp.zeros(()), zero, zero, zero, zero, zero, jnp.zeros(clients, bool))
+
+
+def count(counts: Counts, available: Array, keep: Array | float) -> Counts:
+    """Adds one round; what was counted before is multiplied by `keep` (1 forgets nothing)."""
+    here = available.astype(counts.present.dtype)
+    transition = (counts.rounds > 0).astype(here.dtype)
+    was_on = transition * counts.previous
+    was_off = transition * ~counts.previous
+    return Counts(
+        rounds=keep * counts.rounds + 1,
+        present=keep * counts.present + here,
+        from_on=keep * counts.from_on + was_on,
+        on_on=keep * counts.on_on + was_on * here,
+        from_off=keep * counts.from_off + was_off,
+        off_off=keep * counts.off_off + was_off * (1 - here),
+        previous=available,
+    )
+
+
+def posterior_mean(counts: Counts, on: Array | float, off: Array | float, stay: Array | float, leave: Array | float):
+    """Means of beta posteriors: π from presence, each row of the transition matrix from its own visits.
+
+    π̂ = (present + on) / (rounds + on + off) and λ̂ = P̂(on|on) + P̂(off|off) − 1.
+    """
+    availability = (counts.present + on) / (counts.rounds + on + off)
+    on_on = (counts.on_on + stay) / (counts.from_on + stay + leave)
+    off_off = (counts.off_off + stay) / (counts.from_off + stay + leave)
+    return Estimate(availability, on_on + off_off - 1)

@@ -1,0 +1,30 @@
+"""Beta posteriors that forget."""
+
+from jax import Array
+
+from fedtide.errors import require
+from fedtide.estimators.counts import Counts, count, no_counts, posterior_mean
+from fedtide.types import Estimate, Population, part
+
+
+@part
+class Discounted:
+    """As `Bayesian`, but an observation's weight halves every `half_life` rounds: for drifting availability.
+
+    With half-life h about h / ln 2 rounds count. Never consistent (its variance does not vanish); it tracks a
+    change within a few half-lives.
+    """
+
+    half_life: float = 100.0
+    prior: float = 1.0
+
+    def __post_init__(self):
+        require(self.half_life > 0, "estimator.half_life", self.half_life, "a positive number of rounds")
+        require(self.prior > 0, "estimator.prior", self.prior, "a positive pseudo-count")
+
+    def init(self, population: Population) -> Counts:
+        return no_counts(len(population.importance))
+
+    def update(self, state: Counts, available: Array) -> tuple[Estimate, Counts]:
+        state = count(state, available, keep=0.5 ** (1 / self.half_life))
+        return posterior_mean(state, self.prior, self.prior, self.prior, self.prior), state

@@ -1,0 +1,199 @@
+"""Calling a builder with what a configuration says: names and types come from the builder's own signature."""
+
+import contextlib
+import functools
+import inspect
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Union
+
+import jax
+import numpy as np
+import numpy.typing as npt
+from pydantic import PlainValidator, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from fedtide.errors import FedtideError, did_you_mean
+from fedtide.experiments.place import Place
+from fedtide.types import Work
+
+Build = Callable[..., Any]
+
+_ARRAYS = (np.ndarray, jax.Array)
+_NUMBERS = "a number or a list of numbers"
+_IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", Path: "a file name"}
+
+
+class Context(NamedTuple):
+    """What building needs besides the table."""
+
+    folder: Path = Path()  # what relative file names are relative to
+    kinds: Mapping[Any, Mapping[str, Build]] = types.MappingProxyType({})
+    """For each kind of part that an argument can be: its builders by name. Such an argument is a table."""
+    work: Work | None = None  # local work, for those who take it
+
+
+def named(
+    written: Any,
+    catalogue: Mapping[str, Build],
+    place: Place,
+    context: Context,
+    own: tuple[str, ...] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> Any:
+    """What a table names, built from its other keys. `own` are keys of the table that are not arguments."""
+    if not isinstance(written, dict):
+        raise place.invalid(written, "a table with a name and its arguments")
+    name = written.get("name")
+    if name is None:
+        raise place.key("name").error(f"missing; known: {', '.join(sorted(catalogue))}")
+    if name not in catalogue:
+        raise place.key("name").error(f"'{name}' is unknown; {did_you_mean(str(name), catalogue)}")
+    own = ("name", *own)
+    arguments = {key: value for key, value in written.items() if key not in own}
+    return call(catalogue[name], arguments, place, context, own, defaults)
+
+
+def call(
+    build: Build,
+    written: Mapping[str, Any],
+    place: Place,
+    context: Context = Context(),
+    own: tuple[str, ...] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> Any:
+    """`build` with the written arguments, checked against its signature; `defaults` fill those it has but lacks."""
+    known = parameters(build, context)
+    for key in written:
+        if key not in known:
+            raise place.key(key).error(f"unknown; {did_you_mean(key, {*known, *own})}")
+    values = {key: value for key, value in (defaults or {}).items() if key in known}
+    values |= {key: _argument(value, known[key].annotation, place.key(key), context) for key, value in written.items()}
+    for name, parameter in known.items():
+        if name not in values and parameter.default is inspect.Parameter.empty:
+            raise place.key(name).error(f"missing; must be {in_words(parameter.annotation)}")
+    if context.work is not None:
+        values |= {name: context.work for name, hint in _hints(build).items() if hint is Work}
+    try:
+        return build(**values)
+    except FedtideError as error:
+        raise place.error(str(error)) from error
+    except OSError as error:
+        raise place.error(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")) from error
+
+
+def parameters(build: Build, context: Context = Context()) -> dict[str, inspect.Parameter]:
+    """The arguments that a configuration can give, with their types: plain values and tables that name a part."""
+    hints = _hints(build)
+    found = {n: p.replace(annotation=hints.get(n, Any)) for n, p in inspect.signature(build).parameters.items()}
+    return {n: p for n, p in found.items() if plain(p.annotation) or _kind(p.annotation, context) is not None}
+
+
+def convert(value: Any, hint: Any, place: Place, folder: Path = Path()) -> Any:
+    """A TOML value as the type that the hint asks for, or an error that says what is allowed."""
+    try:
+        # By way of JSON, pydantic is strict about types and still takes a list as a tuple.
+        result = _adapter(plain(hint)).validate_json(json.dumps(value, default=str), strict=True)
+    except ValidationError:
+        raise place.invalid(value, in_words(hint)) from None
+    if isinstance(result, Path) or (isinstance(result, str) and Path in _members(hint)):
+        return folder / result
+    if isinstance(result, list) and any(kind in _members(hint) for kind in _ARRAYS):
+        with contextlib.suppress(ValueError):  # lists of unequal length stay lists
+            return np.asarray(result)
+    return result
+
+
+def in_words(hint: Any) -> str:
+    """What is allowed, for people."""
+    words: list[str] = []
+    for member in _members(hint):
+        origin = typing.get_origin(member)
+        if member in _ARRAYS:
+            words.append(_NUMBERS)
+        elif origin is Literal:
+            words += [json.dumps(v) if isinstance(v, str) else str(v) for v in typing.get_args(member)]
+        elif origin is not None:
+            words.append(_collection(origin, typing.get_args(member)))
+        elif member in _IN_WORDS:
+            words.append(_IN_WORDS[member])
+        elif member not in (type(None), Any):
+            words.append("a table with a name")
+    if _NUMBERS in words:
+        words = [word for word in words if word not in (_IN_WORDS[int], _IN_WORDS[float])]
+    return " or ".join(dict.fromkeys(words)) or "a value"
+
+
+def _collection(origin: Any, members: tuple[Any, ...]) -> str:
+    if not issubclass(origin, tuple | Sequence):
+        return "a table"
+    kinds = [member for member in members if member is not ...]
+    count = f"{len(members)} " if origin is tuple and ... not in members else ""
+    name = _IN_WORDS.get(kinds[0], "value").removeprefix("a ") if len(set(kinds)) == 1 else "value"
+    return f"a list of {count}{name}" + ("s" if name.endswith(("number", "value")) else "")
+
+
+def plain(hint: Any) -> Any:
+    """The hint with arrays as numbers and without what TOML cannot write; None where nothing is left."""
+    members = []
+    for member in _members(hint):
+        if member in _ARRAYS:
+            members.append(Annotated[Any, PlainValidator(_numbers)])
+        elif member is not type(None) and _writable(member):
+            members.append(member)
+    return Union[tuple(members)] if members else None  # noqa: UP007
+
+
+def _argument(value: Any, hint: Any, place: Place, context: Context) -> Any:
+    kind = _kind(hint, context)
+    if kind is not None and (isinstance(value, dict) or not plain(hint)):
+        return named(value, context.kinds[kind], place, context)
+    return convert(value, hint, place, context.folder)
+
+
+def _kind(hint: Any, context: Context) -> Any:
+    return next((kind for kind in context.kinds if kind in _members(hint)), None)
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    if hint == npt.ArrayLike:
+        return (np.ndarray,)
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return tuple(inner for member in typing.get_args(hint) for inner in _members(member))
+    return (hint,)
+
+
+@functools.cache
+def _writable(hint: Any) -> bool:
+    if hint is Any:
+        return True
+    if inspect.isclass(hint) and typing.get_origin(hint) is None:
+        return issubclass(hint, int | float | str | Path | dict)
+    if typing.get_origin(hint) is typing.get_origin(Callable[..., Any]):
+        return False
+    try:
+        _adapter(hint)
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return False
+    return True
+
+
+@functools.cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint)
+
+
+def _numbers(value: Any) -> Any:
+    """A number, or lists of numbers."""
+    if isinstance(value, list):
+        return [_numbers(v) for v in value]
+    if not isinstance(value, int | float):
+        raise ValueError("not a number")
+    return value
+
+
+def _hints(build: Build) -> dict[str, Any]:
+    return typing.get_type_hints(build)

@@ -1,0 +1,226 @@
+"""Experiments as TOML: typed, frozen, with errors that name file, path, value and what is allowed.
+
+A configuration holds only what its author wrote; defaults stay with the parts. It names a problem, an availability
+process and methods of the catalogues with their arguments, and says how long to run:
+
+    [problem]
+    name = "synthetic_leaf"
+
+    [availability]
+    name = "paper_population"
+
+    [run]
+    rounds = 200
+    seeds = 10
+
+    [[methods]]
+    name = "ca_fed"
+    kappa_squared = 1.0
+"""
+
+import json
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError
+
+from fedtide.errors import did_you_mean
+from fedtide.experiments.place import Place
+
+Word = Annotated[str, StringConstraints(min_length=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Table(BaseModel):
+    """A table of the configuration. A field's description is what its error message calls allowed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Choice(_Table):
+    """Something of a catalogue by its name; the other keys are its arguments."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Word = Field(description="a name of the catalogue")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All keys but those that the configuration itself defines."""
+        return dict(self.model_extra or {})
+
+
+class Local(_Table):
+    """Local work: steps or epochs, and the minibatch."""
+
+    steps: Count | tuple[Count, ...] | None = Field(
+        default=None, description="a number of minibatch steps, 0 or more, or a list with one for each client"
+    )
+    epochs: Count | None = Field(default=None, description="a number of passes over the client's samples, 0 or more")
+    batch: Positive | Literal["all"] | None = Field(
+        default=None, description='a number of samples, 1 or more, or "all"'
+    )
+
+
+class MethodChoice(Choice):
+    """A method, what to call it, and its local work where it differs from the others'."""
+
+    label: Word | None = Field(default=None, description="a name for tables and figures")
+    local: Local | None = Field(default=None, description="a table with steps or epochs, and batch")
+
+
+class Run(_Table):
+    """How long, how often, from which seeds."""
+
+    rounds: Positive = Field(description="a whole number, 1 or more")
+    seeds: Positive | Annotated[tuple[Seed, ...], Field(min_length=1)] = Field(
+        default=1, description="a number of seeds, 1 or more, or a list of different seeds in [0, 2³²)"
+    )
+    evaluate_every: Positive = Field(default=5, description="a number of rounds, 1 or more")
+    history: Count = Field(default=0, description="a number of rounds observed before the first, 0 or more")
+    record_clients: bool | None = Field(default=None, description="true or false")
+    chunk: Positive | None = Field(default=None, description="a number of clients trained at a time, 1 or more")
+
+
+class Origin(NamedTuple):
+    """Where a configuration comes from."""
+
+    text: str
+    source: str  # what errors call it
+    folder: Path  # what relative file names in it are relative to
+
+
+class Config(_Table):
+    """One experiment."""
+
+    title: Word | None = Field(default=None, description="text")
+    problem: Choice = Field(description="a table with the name of a problem and its arguments")
+    availability: Choice = Field(description="a table with the name of an availability process and its arguments")
+    run: Run = Field(description="a table with rounds, and seeds, evaluate_every, history, record_clients, chunk")
+    local: Local = Field(default=Local(), description="a table with steps or epochs, and batch")
+    methods: Annotated[tuple[MethodChoice, ...], Field(min_length=1)] = Field(
+        description="one or more tables [[methods]], each with a name and its arguments"
+    )
+
+    _origin: Origin = PrivateAttr()
+
+    @property
+    def origin(self) -> Origin:
+        return self._origin
+
+
+def load(path: str | Path) -> Config:
+    """The configuration in a TOML file."""
+    path = Path(path)
+    place = Place(str(path))
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise place.error(f"not a text file in UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise place.error(error.strerror or str(error)) from None
+    return loads(text, source=str(path), folder=path.parent)
+
+
+def loads(text: str, source: str = "configuration", folder: str | Path = ".") -> Config:
+    """The configuration in a TOML text."""
+    place = Place(source)
+    try:
+        written = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        raise place.error(f"not valid TOML: {message[:1].lower()}{message[1:]}") from None
+    try:
+        # By way of JSON, pydantic is strict (no "5" for 5, no true for 1) and still takes a list as a tuple.
+        config = Config.model_validate_json(json.dumps(written, default=str))
+    except ValidationError as error:
+        raise _explain(error, written, place) from None
+    if isinstance(config.run.seeds, tuple) and len(set(config.run.seeds)) < len(config.run.seeds):
+        raise place.key("run").key("seeds").invalid(list(config.run.seeds), str(Run.model_fields["seeds"].description))
+    config._origin = Origin(text, source, Path(folder))
+    return config
+
+
+def demo() -> Config:
+    """The packaged experiment of `fedtide demo`."""
+    return loads(resources.files("fedtide.experiments").joinpath("demo.toml").read_text("utf-8"), "demo.toml")
+
+
+def adjusted(config: Config, **run: Any) -> Config:
+    """The configuration with other values in its [run] table, and the text that says so."""
+    changed = {key: value for key, value in run.items() if value != getattr(config.run, key)}
+    if not changed:
+        return config
+    written = config.model_dump(exclude_unset=True)
+    written["run"] |= changed
+    return loads(dumps(written), config.origin.source, config.origin.folder)
+
+
+def dumps(written: dict[str, Any], inline: bool = False) -> str:
+    """TOML text: plain values first, then [tables] and [[arrays of tables]], unless inline; deeper ones are inline."""
+    lines = [f"{_key(key)} = {toml(value)}" for key, value in written.items() if inline or not _is_table(value)]
+    for key, value in written.items():
+        if _is_table(value) and not inline:
+            opening, tables = (f"[{_key(key)}]", [value]) if isinstance(value, dict) else (f"[[{_key(key)}]]", value)
+            for table in tables:
+                lines += ["", opening, *(f"{_key(k)} = {toml(v)}" for k, v in table.items())]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) or (
+        isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(v, dict) for v in value)
+    )
+
+
+def _key(key: str) -> str:
+    plain = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
+    return key if plain else toml(key)
+
+
+def toml(value: Any) -> str:
+    """A value as TOML writes it, on one line."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case dict():
+            return "{" + ", ".join(f"{_key(k)} = {toml(v)}" for k, v in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(toml, value)) + "]"
+        case _:
+            return repr(value)  # Python writes integers, floats, inf and nan as TOML does
+
+
+def _explain(error: ValidationError, written: Any, place: Place) -> Exception:
+    """The first of pydantic's errors in our words; a misspelt key comes before the key that is missing for it."""
+    first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
+    model: type[BaseModel] = Config
+    description = ""
+    value = written
+    for step in first["loc"]:
+        # What follows a key of the schema names alternatives of a union, which the description covers.
+        if isinstance(step, int) and isinstance(value, list) and value is written.get("methods"):
+            place, value, model = place.item(step), value[step], MethodChoice
+        elif isinstance(step, str) and step in model.model_fields and isinstance(value, dict):
+            field = model.model_fields[step]
+            place, description = place.key(step), field.description or ""
+            if step not in value:
+                return place.error(f"missing; must be {description}")
+            value = value[step]
+            model = next((m for m in _models(field.annotation)), model)
+        elif first["type"] == "extra_forbidden":
+            return place.key(str(step)).error(f"unknown; {did_you_mean(str(step), model.model_fields)}")
+        else:
+            break
+    return place.invalid(value, description or "a table")
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    members = (annotation, *getattr(annotation, "__args__", ()))
+    return [m for m in members if isinstance(m, type) and issubclass(m, BaseModel)]

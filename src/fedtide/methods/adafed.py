@@ -1,0 +1,32 @@
+"""AdaFed's participation-aware weights."""
+
+from fedtide.aggregation import WeightedSum
+from fedtide.estimators import Bayesian
+from fedtide.methods.base import Facts, Method, method
+from fedtide.participation import NormalisedInverse
+from fedtide.servers import Optimiser
+from fedtide.solvers import Sgd
+from fedtide.types import Estimator, Work
+from fedtide.work import Steps
+
+
+@method(
+    title="AdaFed",
+    facts=Facts(unbiased="all π equal", needs_estimates=True, server_memory="d + N scalars"),
+    bibtex="""
+    @article{tan2022adafed,
+      title = {{AdaFed}: Optimizing Participation-Aware Federated Learning with Adaptive Aggregation Weights},
+      author = {Tan, Lei and Zhang, Xiaoxi and Zhou, Yipeng and Che, Xinkai and Hu, Miao and Chen, Xu and Wu, Di},
+      journal = {IEEE Transactions on Network Science and Engineering}, volume = {9}, number = {4}, year = {2022}
+    }
+    """,
+)
+def adafed(
+    rate: float = 0.1, server_rate: float = 1.0, work: Work = Steps(), estimator: Estimator = Bayesian()
+) -> Method:
+    """Inverse-availability weights, normalised over whoever is there.
+
+    w ← w − η_s Σ_{k∈A} q_k Δ_k with q_k = (α_k / π̂_k) / Σ_{j∈A} (α_j / π̂_j). Steady steps, but the normalisation of each
+    round re-biases it towards the available. The paper's choice of clients is not part of it.
+    """
+    return Method("adafed", estimator, NormalisedInverse(), Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))

@@ -1,0 +1,33 @@
+"""Only the clients that are there most."""
+
+from fedtide.aggregation import WeightedSum
+from fedtide.estimators import Bayesian
+from fedtide.methods.base import Facts, Method, method
+from fedtide.methods.ca_fed import BIBTEX
+from fedtide.participation import MostAvailable
+from fedtide.servers import Optimiser
+from fedtide.solvers import Sgd
+from fedtide.types import Estimator, Work
+from fedtide.work import Steps
+
+
+@method(
+    title="More available",
+    facts=Facts(unbiased="never: blind to the clients it drops", needs_estimates=True, server_memory="d + N scalars"),
+    bibtex=BIBTEX,
+)
+def most_available(
+    rate: float = 0.1,
+    server_rate: float = 1.0,
+    fraction: float = 0.5,
+    work: Work = Steps(),
+    estimator: Estimator = Bayesian(),
+) -> Method:
+    """Keep the more available clients and weigh them by the inverse of their availability.
+
+    w ← w − η_s Σ_{k∈A∩K} (α_k / π̂_k) Δ_k, K the `fraction` of the clients with the largest π̂. Converges fast, to the
+    optimum of the kept clients only.
+    """
+    return Method(
+        "most_available", estimator, MostAvailable(fraction), Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate)
+    )  # fmt: skip

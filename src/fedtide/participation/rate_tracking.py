@@ -1,0 +1,50 @@
+"""Selection that evens out long-run participation rates."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedtide.errors import require
+from fedtide.participation.base import Policy
+from fedtide.participation.choice import largest
+from fedtide.types import Decision, Observation, Population, part
+
+
+class Rates(NamedTuple):
+    importance: Array  # [N] α
+    rate: Array  # [N] running selection rate r
+
+
+@part
+class RateTracking(Policy):
+    """The `clients` available ones with the largest −∂H/∂r; then r ← (1−β) r + β 1_S and q_k = α_k / r_k on S.
+
+    H(r) = Σ α_k²/r_k, so the score is α_k²/r_k²; with `correlated` (positively correlated availability)
+    H(r) = Σ α_k/r_k and the score α_k/r_k². r starts at min(1, clients · α). Asymptotically unbiased where r
+    converges to the long-run selection rate (β → 0). The authors' code divides by the number selected as well, which
+    silently shrinks the server step; this does not.
+
+    Reference: Ribero, Vikalo and de Veciana, "Federated learning under intermittent client availability and
+    time-varying communication constraints", IEEE JSTSP 2023 (F3AST).
+    """
+
+    clients: int = 10
+    smoothing: float = 0.01
+    correlated: bool = False
+
+    def __post_init__(self):
+        require(self.clients >= 1, "participation.clients", self.clients, "1 or more")
+        require(0 < self.smoothing <= 1, "participation.smoothing", self.smoothing, "in (0, 1]")
+
+    def init(self, population: Population) -> Rates:
+        return Rates(population.importance, jnp.minimum(1.0, self.clients * population.importance))
+
+    def decide(self, state: Rates, seen: Observation) -> tuple[Decision, Rates]:
+        power = 1 if self.correlated else 2
+        invited = largest(state.importance**power / state.rate**2, seen.available, self.clients)
+        rate = (1 - self.smoothing) * state.rate + self.smoothing * invited
+        return Decision(invited, jnp.where(invited, state.importance / rate, 0)), state._replace(rate=rate)
+
+    def capacity(self, available: int) -> int:
+        return min(self.clients, available)

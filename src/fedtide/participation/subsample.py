@@ -1,0 +1,46 @@
+"""A uniform sample of those whom another policy would invite."""
+
+import jax.numpy as jnp
+
+from fedtide.errors import require
+from fedtide.participation.choice import largest
+from fedtide.types import Decision, Observation, Participation, Population, State, part
+
+
+@part
+class Subsample:
+    """At most `clients` of those that `policy` invites, uniformly; weights grow by (invited / sampled).
+
+    Given who is available, the expected direction is that of `policy`: (un)biased exactly when it is.
+
+    Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
+    IEEE/ACM ToN 2024 (its heuristic H2).
+    """
+
+    policy: Participation
+    clients: int
+
+    def __post_init__(self):
+        require(self.clients >= 1, "participation.clients", self.clients, "1 or more")
+
+    @property
+    def needs_losses(self) -> bool:
+        return self.policy.needs_losses
+
+    @property
+    def needs_optimum(self) -> bool:
+        return self.policy.needs_optimum
+
+    def init(self, population: Population) -> State:
+        return self.policy.init(population)
+
+    def decide(self, state: State, seen: Observation) -> tuple[Decision, State]:
+        whole, state = self.policy.decide(state, seen)
+        # Counter 4 onwards: the wrapped policy may use the first block of its own.
+        score = seen.stream.uniform(jnp.arange(len(whole.invited)), 1, start=4)[:, 0]
+        invited = largest(score, whole.invited, self.clients)
+        growth = whole.invited.sum() / jnp.maximum(invited.sum(), 1)
+        return Decision(invited, jnp.where(invited, whole.weight * growth, 0)), state
+
+    def capacity(self, available: int) -> int:
+        return min(self.clients, self.policy.capacity(available))

@@ -1,0 +1,55 @@
+"""Problems: clients' data, a model and a loss."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fedtide.errors import InvalidInput, did_you_mean
+from fedtide.problems.classification import Classification, classification
+from fedtide.problems.digits import digits
+from fedtide.problems.models import Model, softmax_regression
+from fedtide.problems.quadratic import Quadratic, quadratic, random_quadratic
+from fedtide.problems.synthetic_leaf import synthetic_leaf
+from fedtide.types import Problem
+
+
+class Entry(NamedTuple):
+    """A problem in the catalogue."""
+
+    name: str
+    summary: str
+    build: Callable[..., Problem]
+
+
+def _entry(name: str, build: Callable[..., Any]) -> Entry:
+    return Entry(name, (inspect.getdoc(build) or "").split("\n")[0], build)
+
+
+CATALOGUE: dict[str, Entry] = {
+    name: _entry(name, build)
+    for name, build in {"quadratic": random_quadratic, "synthetic_leaf": synthetic_leaf, "digits": digits}.items()
+}
+"""The problems that a configuration can name; all their arguments have defaults."""
+
+
+def find(name: str) -> Entry:
+    """The catalogue's entry of that name."""
+    if name not in CATALOGUE:
+        raise InvalidInput("problem", name, did_you_mean(name, CATALOGUE))
+    return CATALOGUE[name]
+
+
+__all__ = [
+    "CATALOGUE",
+    "Classification",
+    "Entry",
+    "Model",
+    "Quadratic",
+    "classification",
+    "digits",
+    "find",
+    "quadratic",
+    "random_quadratic",
+    "softmax_regression",
+    "synthetic_leaf",
+]

@@ -1,0 +1,211 @@
+"""Classification by any model over clients' flat data."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from fedtide.errors import FedtideError, require
+from fedtide.problems.importance import Importance, target_importance
+from fedtide.problems.minimise import minimiser
+from fedtide.problems.models import Model
+from fedtide.types import Evaluation, Params, part
+
+_EVALUATION_CHUNK = 8192
+
+Data = Sequence[tuple[Any, Any]]
+"""One (x [n, …], y [n]) pair a client."""
+
+
+@part
+class Classification:
+    """F_k(w) = mean cross-entropy over client k's samples + (ridge/2) ‖w‖².
+
+    Samples lie in one array, client after client: memory is O(samples), whatever the sizes' spread. The ridge is on
+    every parameter, biases too. Build it with `classification(...)`.
+    """
+
+    x: Array  # [S, …]
+    y: Array  # [S] class of each sample
+    sizes: Array  # [N]
+    test_x: Array  # [S', …]
+    test_y: Array  # [S']
+    test_sizes: Array  # [N]
+    importance: Array  # [N]
+    ridge: float
+    model: Model
+
+    def init(self, key: Array) -> Params:
+        return self.model.init(key)
+
+    def losses(self, params: Params, samples: Array) -> Array:
+        return _score(self.model, params, jnp.asarray(self.x)[samples], jnp.asarray(self.y)[samples])[0]
+
+    def penalty(self, params: Params) -> Array:
+        return 0.5 * self.ridge * _square_norm(params)
+
+    def evaluate(self, params: Params) -> Evaluation:
+        train, _ = self._by_client(params, self.x, self.y, self.sizes)
+        loss, accuracy = self._by_client(params, self.test_x, self.test_y, self.test_sizes)
+        return Evaluation(train + self.penalty(params), loss, accuracy)
+
+    def client_optima(self) -> np.ndarray:
+        """F*_k, each client's smallest own loss [N] in float64, from one start.
+
+        Exact (about 1e-9 with the default ridge) for convex models; a local minimum for others.
+        """
+        x, y, sizes = (np.asarray(v) for v in (self.x, self.y, self.sizes))
+        with jax.enable_x64(True):
+            start, solve = self._minimiser(1e-7, polish=False)
+            optima = []
+            for first, size in zip(np.cumsum(sizes) - sizes, sizes, strict=True):
+                # Padded to a power of four, so that clients share a few compiled shapes.
+                place = np.arange(4 ** -(-int(size - 1).bit_length() // 2))
+                rows = first + np.minimum(place, size - 1)
+                optima.append(solve(start, _double(x[rows]), y[rows], (place < size) / size, self.ridge)[1])
+        return np.array(optima)
+
+    def optimum(self, weights: Importance | None = None) -> Params:
+        """Parameters that minimise Σ p_k F_k in float64; p is the importance, or any `weights` (normalised).
+
+        With p ∝ π q this is the biased optimum w_B* of fixed weights q. The gradient there is below 1e-8 for convex
+        models with a ridge; a local minimum for others.
+        """
+        x, y, sizes = (np.asarray(v) for v in (self.x, self.y, self.sizes))
+        p = target_importance(np.asarray(self.importance) if weights is None else weights, sizes, "weights")
+        with jax.enable_x64(True):
+            start, solve = self._minimiser(1e-9, polish=True)
+            w, _ = solve(start, _double(x), y, np.repeat(p / sizes, sizes), self.ridge)
+            return jax.tree.map(np.asarray, self._ravelled()[1](jnp.asarray(w)))
+
+    def _minimiser(self, tolerance: float, *, polish: bool) -> tuple[Array, Callable[..., tuple[Any, float]]]:
+        start, unravel = self._ravelled()
+        return start, _minimiser(self.model, unravel, tolerance, polish)
+
+    def _ravelled(self) -> tuple[Array, Callable[[Array], Params]]:
+        # A model may make float32 parameters whatever JAX's default is.
+        return ravel_pytree(jax.tree.map(lambda p: jnp.asarray(p, float), self.init(jax.random.key(0))))
+
+    def _by_client(self, params: Params, x: Array, y: Array, sizes: Array) -> tuple[Array, Array]:
+        """Each client's mean loss and accuracy; nan where it has no samples."""
+        if len(x) == 0:
+            none = jnp.full(len(sizes), jnp.nan)
+            return none, none
+        x, y, sizes = jnp.asarray(x), jnp.asarray(y), jnp.asarray(sizes)
+        chunks, rest = divmod(len(x), _EVALUATION_CHUNK)
+
+        def chunk(i: Array) -> tuple[Array, Array]:
+            first = i * _EVALUATION_CHUNK
+            return _score(
+                self.model, params, *(jax.lax.dynamic_slice_in_dim(v, first, _EVALUATION_CHUNK) for v in (x, y))
+            )
+
+        pieces = [jax.tree.map(jnp.ravel, jax.lax.map(chunk, jnp.arange(chunks)))] if chunks else []
+        if rest:
+            pieces.append(_score(self.model, params, x[len(x) - rest :], y[len(x) - rest :]))
+        loss, correct = (jnp.concatenate(v) for v in zip(*pieces, strict=True))
+        owner = jnp.repeat(jnp.arange(len(sizes)), sizes, total_repeat_length=len(x))
+        scores = jnp.stack([loss, correct.astype(loss.dtype)], -1)
+        sums = jax.ops.segment_sum(scores, owner, len(sizes), indices_are_sorted=True)
+        means = jnp.where(sizes[:, None] > 0, sums / jnp.maximum(sizes, 1)[:, None], jnp.nan)
+        return means[:, 0], means[:, 1]
+
+
+def classification(
+    model: Model | tuple[Callable[[Array], Params], Callable[[Params, Array], Array]],
+    train: Data,
+    test: Data | None = None,
+    *,
+    ridge: float = 1e-2,
+    importance: Importance = "uniform",
+) -> Classification:
+    """A classification problem from a model and one (x, y) pair a client.
+
+    `model` is any pair `init(key) -> params`, `apply(params, x) -> logits`; y are classes 0, 1, …. `importance` is the
+    target α: the same for every client, by number of training samples, or given. `ridge` is r of (r/2) ‖w‖².
+    """
+    model = Model(*model)
+    require(len(train) > 0, "train", "no clients", "one (x, y) pair for each client")
+    test = [(np.asarray(x)[:0], np.asarray(y)[:0]) for x, y in train] if test is None else test
+    require(len(test) == len(train), "test", f"{len(test)} clients", f"{len(train)}, as train")
+    require(0 <= ridge < np.inf, "ridge", ridge, "0 or more")
+    x, y, sizes = _flat("train", train)
+    require(bool(sizes.min() > 0), f"train[{sizes.argmin()}]", "0 samples", "1 or more for each client")
+    test_x, test_y, test_sizes = _flat("test", test)
+    require(test_x.shape[1:] == x.shape[1:], "shape of test x", test_x.shape[1:], f"{x.shape[1:]}, as train")
+    classes = _classes(model, x)
+    for name, labels in (("train", y), ("test", test_y)):
+        outside = (labels < 0) | (labels >= classes)
+        require(
+            not outside.any(), f"{name} y", labels[outside][:1], f"in 0 … {classes - 1}: the model has {classes} logits"
+        )
+    alpha = target_importance(importance, sizes)
+    return Classification(x, y, sizes, test_x, test_y, test_sizes, alpha, ridge, model)
+
+
+def _score(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
+    """(cross-entropy, whether the prediction is right) of each sample."""
+    logits = model.apply(params, x).T  # [classes, b]: sums over classes then run along samples
+    top = jax.lax.stop_gradient(logits.max(axis=0))
+    own = jnp.where(y == jnp.arange(len(logits))[:, None], logits, 0).sum(axis=0)
+    loss = jnp.log(jnp.exp(logits - top).sum(axis=0)) + top - own
+    return loss, logits.argmax(axis=0) == y
+
+
+def _square_norm(params: Params) -> Array:
+    return jnp.stack([(p * p).sum() for p in jax.tree.leaves(params)]).sum()
+
+
+@functools.lru_cache(maxsize=16)  # one compiled program for all weights and ridges of a model
+def _minimiser(
+    model: Model, unravel: Callable[[Array], Params], tolerance: float, polish: bool
+) -> Callable[..., tuple[Any, float]]:
+    def loss(w: Array, x: Array, y: Array, weight: Array, ridge: Array) -> Array:
+        return (weight * _score(model, unravel(w), x, y)[0]).sum() + 0.5 * ridge * (w * w).sum()
+
+    return minimiser(loss, tolerance, polish=polish)
+
+
+def _flat(name: str, split: Data) -> tuple[Any, Any, Any]:
+    """(x, y, sizes), client after client. NumPy arrays: JAX takes them where it traces."""
+    pairs = []
+    for client, pair in enumerate(split):
+        x, y = (np.asarray(v) for v in pair)
+        field = f"{name}[{client}]"
+        require(x.ndim >= 1 and y.ndim == 1, f"shapes of {field}", (x.shape, y.shape), "x [n, …] and y [n]")
+        require(len(x) == len(y), field, f"{len(x)} x, {len(y)} y", "as many x as y")
+        shape = pairs[0][0].shape[1:] if pairs else x.shape[1:]
+        require(x.shape[1:] == shape, f"shape of a sample of {field}", x.shape[1:], f"{shape}, as {name}[0]")
+        numbers = x.dtype.kind in "fiub" and y.dtype.kind in "fiub"
+        require(numbers, f"types of {field}", (x.dtype.name, y.dtype.name), "numbers")
+        if not np.isfinite(x).all() or not np.isfinite(y).all():
+            raise FedtideError(f"{field}: NaN or infinite values in x or y; all must be finite")
+        require(bool((y == np.floor(y)).all()), f"{field} y", y, "whole numbers: the classes")
+        pairs.append((x, y))
+    x = np.concatenate([x for x, _ in pairs])
+    # Whole numbers stay (tokens, bytes of images); float64 stays for those who compute in it.
+    x = x if x.dtype == np.float64 or x.dtype.kind in "iu" else x.astype(np.float32)
+    y = np.concatenate([y for _, y in pairs]).astype(np.int32)
+    return x, y, np.array([len(y) for _, y in pairs], np.int32)
+
+
+def _classes(model: Model, x: np.ndarray) -> int:
+    """The model's number of logits, by a dry run."""
+    sample = jax.ShapeDtypeStruct((1, *x.shape[1:]), jax.dtypes.canonicalize_dtype(x.dtype))
+    try:
+        logits = jax.eval_shape(lambda key, x: model.apply(model.init(key), x), jax.random.key(0), sample)
+    except (TypeError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise FedtideError(f"model: cannot be applied to x of shape {sample.shape}: {reason}") from error
+    fits = isinstance(logits, jax.ShapeDtypeStruct) and logits.ndim == 2 and logits.shape[0] == 1
+    require(fits, "model.apply(params, x [1, …])", getattr(logits, "shape", logits), "logits of shape (1, classes)")
+    return logits.shape[1]
+
+
+def _double(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float64) if x.dtype.kind == "f" else x

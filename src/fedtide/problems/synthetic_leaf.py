@@ -1,0 +1,66 @@
+"""The synthetic classification data of LEAF, where clients differ in model and in inputs."""
+
+import numpy as np
+
+from fedtide.errors import require
+from fedtide.problems.classification import Classification, classification
+from fedtide.problems.importance import Importance
+from fedtide.problems.models import softmax_regression
+
+
+def synthetic_leaf(
+    gamma: float = 0.5,
+    delta: float = 0.5,
+    clients: int = 100,
+    seed: int = 0,
+    *,
+    ridge: float = 1e-2,
+    importance: Importance = "uniform",
+    inputs: int = 60,
+    classes: int = 10,
+    largest: int | None = None,
+) -> Classification:
+    """Synthetic(γ, δ) of LEAF: 10 classes; each client has its own linear model, inputs and, widely varying, size.
+
+    For client k: n_k = ⌊lognormal(4, 2)⌋ + 50 samples, x ~ N(v_k, diag(j^−1.2)), y = argmax(W_k x + b_k), where every
+    entry of W_k and b_k ~ N(u_k, 1), u_k ~ N(0, γ²), v_k ~ N(B_k, I), B_k ~ N(0, δ²): γ and δ are standard
+    deviations. The first 90 % of the samples train, the others test. Sizes vary so much that one client may hold a
+    large share of all samples; `largest` caps n_k.
+
+    As published, u_k adds the same number to every logit, so γ changes no label: clients' models differ by the unit
+    variance of W_k and b_k, whatever γ is.
+
+    A client's data depend on the seed and its number only: more clients, or a cap, change nobody else's samples.
+
+    Reference: Caldas et al., "LEAF: a benchmark for federated settings", 2018; Li et al., "Federated optimization in
+    heterogeneous networks", MLSys 2020.
+    """
+    require(0 <= gamma < np.inf, "gamma", gamma, "0 or more")
+    require(0 <= delta < np.inf, "delta", delta, "0 or more")
+    require(clients >= 1, "clients", clients, "1 or more")
+    require(seed >= 0, "seed", seed, "0 or more")
+    require(inputs >= 1, "inputs", inputs, "1 or more")
+    require(classes >= 2, "classes", classes, "2 or more")
+    require(largest is None or largest >= 2, "largest", largest, "2 or more samples, or None")
+    pairs = [_client(np.random.default_rng([seed, k]), gamma, delta, inputs, classes, largest) for k in range(clients)]
+    cuts = [int(0.9 * len(y)) for _, y in pairs]
+    return classification(
+        softmax_regression(inputs, classes),
+        [(x[:cut], y[:cut]) for (x, y), cut in zip(pairs, cuts, strict=True)],
+        [(x[cut:], y[cut:]) for (x, y), cut in zip(pairs, cuts, strict=True)],
+        ridge=ridge,
+        importance=importance,
+    )
+
+
+def _client(
+    rng: np.random.Generator, gamma: float, delta: float, inputs: int, classes: int, largest: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    size = int(rng.lognormal(4, 2)) + 50
+    size = size if largest is None else min(size, largest)
+    model_mean, input_mean = rng.normal(0, gamma), rng.normal(0, delta)
+    weight = rng.normal(model_mean, 1, (inputs, classes))
+    bias = rng.normal(model_mean, 1, classes)
+    centre = rng.normal(input_mean, 1, inputs)
+    x = rng.normal(centre, np.arange(1.0, inputs + 1) ** -0.6, (size, inputs))  # standard deviations j^−0.6
+    return x.astype(np.float32), (x @ weight + bias).argmax(axis=1)

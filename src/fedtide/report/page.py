@@ -1,0 +1,184 @@
+"""The report as one HTML file that needs nothing else: no network, no scripts, no fonts."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import polars as pl
+from markupsafe import Markup
+
+from fedtide.report import figures, statistics, svg, words
+from fedtide.report.fleet import fleet
+
+FEW_SEEDS = 5
+
+
+def render(
+    rounds: pl.DataFrame, clients: pl.DataFrame | None, about: Mapping[str, Any], baseline: str | None = None
+) -> str:
+    """The page as text. The baseline is the first method unless chosen; what needs clients is left out without them."""
+    about = dict(about)
+    base = statistics.chosen_baseline(rounds, baseline)
+    summary = statistics.summary(rounds, clients, base)
+    seeds = statistics.per_seed(rounds)
+    methods = statistics.labels(rounds)
+    finished = seeds.filter(~pl.col("diverged")).select("method", "seed")
+    recorded = clients.join(finished, on=["method", "seed"], how="semi") if clients is not None else None
+    pictures: dict[str, figures.Picture | None] = {"learning": figures.learning(rounds, base)}
+    if summary["metric"][0] == "accuracy":
+        pictures["objective"] = figures.objective(rounds)
+    kinds = classes = None
+    if recorded is not None and recorded.height:
+        kinds = fleet(recorded, about)
+        classes = figures.class_accuracy(recorded, kinds)
+        pictures["available"] = figures.available(recorded, kinds)
+        pictures["included"] = figures.included(recorded, kinds, methods)
+        pictures["importance"] = figures.importance(recorded, kinds, methods)
+        pictures["by_class"] = figures.by_class(classes, kinds, methods)
+    return _environment().get_template("report.html").render(
+        about=about,
+        title=words.clean(about.get("title") or "Comparison of methods"),
+        meta=_meta(rounds, about, len(methods), seeds["seed"].n_unique()),
+        answer=words.answer(summary, seeds, classes, kinds),
+        figures={name: picture for name, picture in pictures.items() if picture is not None},
+        recorded=kinds is not None,
+        several_classes=kinds is not None and len(kinds.names) > 1,
+        kind=summary["metric"][0],
+        rows=_rows(summary),
+        baseline=base,
+        warnings=_warnings(summary, about),
+        palette=[svg.LIGHT, svg.DARK],
+        paper=svg.PAPER,
+        seeds=seeds["seed"].unique().sort().to_list(),
+    )  # fmt: skip
+
+
+def write(
+    path: str | os.PathLike[str],
+    rounds: pl.DataFrame,
+    clients: pl.DataFrame | None,
+    about: Mapping[str, Any],
+    baseline: str | None = None,
+) -> Path:
+    """Writes the page; a reader finds the old file or the whole new one, never a part."""
+    path = Path(path)
+    text = render(rounds, clients, about, baseline)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner reads
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fedtide.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "clean": words.clean,
+        "short": words.short,
+        "drawing": lambda text: Markup(text),  # our own SVG, in which labels are escaped already
+        "setting": _setting,
+        "sentence": lambda name: str(name).replace("_", " "),
+    }
+    return environment
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else words.clean(value)
+
+
+def _meta(rounds: pl.DataFrame, about: dict[str, Any], methods: int, seeds: int) -> list[str]:
+    problem, process = about.get("problem") or {}, about.get("availability") or {}
+    facts = [words.count(methods, "method"), words.count(seeds, "seed"), words.count(_last(rounds), "round")]
+    if problem.get("clients"):
+        facts.append(words.count(problem["clients"], "client"))
+    facts += [
+        f"{kind}: {words.clean(part['name'])}"
+        for kind, part in (("problem", problem), ("availability", process))
+        if part.get("name")
+    ]
+    return facts
+
+
+def _last(rounds: pl.DataFrame) -> int:
+    return int(rounds.select(pl.col("round").max()).item())
+
+
+def _rows(summary: pl.DataFrame) -> list[dict[str, Any]]:
+    """The table's cells, with the best of each column marked and each difference placed on a common scale."""
+    kind: statistics.Metric = summary["metric"][0]
+    up = kind == "accuracy"
+    ends = [abs(x) for c in ("difference", "difference_low", "difference_high") for x in summary[c] if x is not None]
+    scale = max(ends, default=0.0) or 1.0
+
+    def cell(row: dict[str, Any], name: str, text: Any) -> dict[str, Any]:
+        low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+        spread = None if low is None else f"{text(kind, low).rstrip('%')} to {text(kind, high).rstrip('%')}"
+        return {"text": text(kind, row[name]), "spread": spread, "best": False}
+
+    def winner(name: str, highest: bool) -> int | None:
+        return None if len(summary) < 2 else summary[name].arg_max() if highest else summary[name].arg_min()
+
+    winners = {"final": winner("final", up), "average": winner("average", up)}
+    winners |= {"worst_decile": winner("worst_decile", True), "objective": winner("objective", False)}
+    out = []
+    for n, row in enumerate(summary.iter_rows(named=True)):
+        cells = {name: cell(row, name, words.value) for name in ("final", "average")}
+        cells |= {name: cell(row, name, words.change) for name in ("difference", "average_difference")}
+        cells["worst_decile"] = {"text": words.percent(row["worst_decile"]), "spread": None}
+        cells["objective"] = {"text": words.value("objective", row["objective"]), "spread": None}
+        for name, at in winners.items():
+            cells[name]["best"] = n == at
+        forest = None
+        if row["difference"] is not None and not row["baseline"]:
+            low = row["difference"] if row["difference_low"] is None else row["difference_low"]
+            high = row["difference"] if row["difference_high"] is None else row["difference_high"]
+            good, bad = (low > 0, high < 0) if up else (high < 0, low > 0)
+            verdict = (
+                "unclear" if row["difference_low"] is None else "better" if good else "worse" if bad else "unclear"
+            )
+            place = [50 + 46 * x / scale for x in (low, row["difference"], high)]
+            forest = {
+                "low": f"{place[0]:.1f}",
+                "mean": f"{place[1]:.1f}",
+                "high": f"{place[2]:.1f}",
+                "verdict": verdict,
+            }
+        out.append({**row, "name": words.clean(row["method"]), "cells": cells, "forest": forest})
+    return out
+
+
+def _warnings(summary: pl.DataFrame, about: dict[str, Any]) -> list[str]:
+    said = [words.clean(text) for text in about.get("warnings") or []]
+    for row in summary.filter(pl.col("diverged") > 0).iter_rows(named=True):
+        lost = words.count(row["diverged"], "seed")
+        what = "the objective was not a finite number; left out of every figure and mean"
+        said.append(f"{words.clean(row['method'])}: {lost} diverged ({what}).")
+    ends = summary["round"].unique().sort().to_list()
+    if len(ends) > 1:
+        said.append(
+            f"Not all methods ran equally long: the last evaluations are at rounds {', '.join(map(str, ends))}."
+        )
+    most = summary["seeds"].max()
+    if isinstance(most, int) and 1 < most < FEW_SEEDS:
+        said.append(f"With {most} seeds the intervals are only indicative; take {FEW_SEEDS} or more.")
+    if most == 1:
+        said.append("With one seed there are no intervals: differences may be chance.")
+    return said

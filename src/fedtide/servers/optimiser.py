@@ -1,0 +1,44 @@
+"""Any optax optimiser as the server."""
+
+from typing import Any
+
+import optax
+from jax import Array
+
+from fedtide.errors import InvalidInput, did_you_mean, require
+from fedtide.types import State, part
+
+_NAMES = ("sgd", "adam", "adagrad", "yogi", "rmsprop", "adamw", "lion", "amsgrad", "nadam", "adabelief")
+
+
+@part
+class Optimiser:
+    """w ← w − η_s v for `sgd`; otherwise one step of the optax optimiser `name`, with v as its gradient.
+
+    `options` are further arguments of the optax constructor, as ((name, value), …): momentum, b1, eps …
+
+    Reference: Reddi et al., "Adaptive federated optimization", ICLR 2021.
+    """
+
+    name: str = "sgd"
+    rate: float = 1.0
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self):
+        if self.name not in _NAMES:
+            raise InvalidInput("server.name", self.name, "an optax optimiser; " + did_you_mean(self.name, _NAMES))
+        require(self.rate >= 0, "server.rate", self.rate, "0 or more")
+        try:
+            self._optax()
+        except TypeError as error:
+            raise InvalidInput("server.options", dict(self.options), f"arguments of optax.{self.name}") from error
+
+    def init(self, w: Array) -> State:
+        return self._optax().init(w)
+
+    def step(self, state: State, w: Array, direction: Array) -> tuple[Array, State]:
+        change, state = self._optax().update(direction, state, w)
+        return optax.apply_updates(w, change), state  # pyright: ignore[reportReturnType]
+
+    def _optax(self) -> optax.GradientTransformation:
+        return getattr(optax, self.name)(self.rate, **dict(self.options))

@@ -1,0 +1,30 @@
+"""A server whose models stay in a ball."""
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedtide.errors import require
+from fedtide.types import Server, State, part
+
+
+@part
+class Projected:
+    """w ← Π_W(step of `server`), W the ball of `radius` around 0: w · min(1, radius / ‖w‖).
+
+    Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
+    IEEE/ACM ToN 2024, eq. (3).
+    """
+
+    server: Server
+    radius: float
+
+    def __post_init__(self):
+        require(self.radius > 0, "server.radius", self.radius, "positive")
+
+    def init(self, w: Array) -> State:
+        return self.server.init(w)
+
+    def step(self, state: State, w: Array, direction: Array) -> tuple[Array, State]:
+        w, state = self.server.step(state, w, direction)
+        norm = jnp.sqrt((w * w).sum())
+        return w * jnp.minimum(1.0, self.radius / jnp.maximum(norm, jnp.finfo(w.dtype).tiny)), state

@@ -1,0 +1,286 @@
+"""The compiled engine: a stretch of rounds, for all replicas of a method, is one program.
+
+Replicas have two batch axes: G settings of the method's plain numbers, and R seeds. Methods know of neither.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from fedtide.methods.base import Method
+from fedtide.simulation.cohorts import gather, scatter
+from fedtide.streams import Purpose, Stream
+from fedtide.types import Cohort, Decision, Evaluation, Memory, Observation, Population, Problem, State, Task, Updates
+
+
+class Carry(NamedTuple):
+    """All that changes from round to round in one replica; a checkpoint holds exactly this."""
+
+    w: Array  # [d]
+    estimator: State
+    participation: State
+    solver: Memory
+    aggregation: State
+    server: State
+
+
+class RoundRecord(NamedTuple):
+    """One round of one replica."""
+
+    available: Array  # [] clients available
+    invited: Array  # [] clients invited
+    weight: Array  # [] sum of their weights
+    loss: Array  # [] mean local loss of the invited
+    step: Array  # [] norm of the model's change
+
+
+class ClientRecord(NamedTuple):
+    """One round of one replica, client by client; nan where a client reported no loss."""
+
+    invited: Array  # [N] bool
+    weight: Array  # [N]
+    loss: Array  # [N]
+
+
+class EvaluationRecord(NamedTuple):
+    """The model after a round."""
+
+    objective: Array  # [] F(w) = Σ α_k F_k(w)
+    test_loss: Array  # [] α-weighted over clients with test samples
+    test_accuracy: Array  # []
+    worst_decile: Array  # [] mean accuracy of the tenth of the clients that are served worst
+
+
+class Stretch(NamedTuple):
+    """What a stretch returns; leading axes are blocks, and rounds of a block."""
+
+    rounds: RoundRecord  # [B, E]
+    clients: ClientRecord | tuple[()]  # [B, E, N] where clients are recorded
+    evaluation: EvaluationRecord  # [B]
+    by_client: Evaluation | tuple[()]  # [B, N] where clients are recorded
+
+
+class Shape(NamedTuple):
+    """What a program is compiled for, besides the shapes of its arguments."""
+
+    blocks: int  # evaluations in the stretch
+    rounds: int  # rounds before each
+    capacity: int  # rows of the training cohort
+    query_capacity: int  # rows of the cohort whose losses are asked for
+    chunk: int | None  # clients trained at a time; None: all at once
+    record_clients: bool
+
+
+@functools.partial(jax.jit, static_argnames=("history",))
+def start(method: Method, problem: Problem, population: Population, seeds: Array, trace: Array, history: int) -> Carry:
+    """The state before round 0 of every replica [G, R, …]; `trace` [R, history, N] was observed before."""
+
+    def one(method: Method, seed: Array, trace: Array) -> Carry:
+        w, _ = ravel_pytree(problem.init(Stream(seed, Purpose.MODEL).key()))
+        estimator = method.estimator.init(population)
+        if history:
+            estimator, _ = jax.lax.scan(lambda s, a: (method.estimator.update(s, a)[1], None), estimator, trace)
+        return Carry(
+            w,
+            estimator,
+            method.participation.init(population),
+            method.solver.init(population, len(w)),
+            method.aggregation.init(population, len(w)),
+            method.server.init(w),
+        )
+
+    return _replicate(one, method, seeds, trace)
+
+
+@functools.partial(jax.jit, static_argnames=("shape",), donate_argnames=("carry",))
+def run_stretch(
+    method: Method,
+    problem: Problem,
+    population: Population,
+    seeds: Array,
+    carry: Carry,
+    first: Array,
+    trace: Array,
+    shape: Shape,
+) -> tuple[Carry, Stretch]:
+    """Runs rounds first … first + blocks · rounds − 1 of every replica; `trace` is bool[R, blocks · rounds, N]."""
+
+    def one(method: Method, seed: Array, trace: Array, carry: Carry) -> tuple[Carry, Stretch]:
+        one_replica = replica(method, problem, population, seed, shape)
+        rounds = (first + jnp.arange(shape.blocks * shape.rounds)).reshape(shape.blocks, shape.rounds)
+        trace = trace.reshape(shape.blocks, shape.rounds, -1)
+        return jax.lax.scan(one_replica.block, carry, (rounds, trace))
+
+    return _replicate(one, method, seeds, trace, carry)
+
+
+@functools.partial(jax.jit)
+def evaluate(problem: Problem, population: Population, seeds: Array, w: Array) -> tuple[EvaluationRecord, Evaluation]:
+    """Quality of the models w [G, R, d]."""
+
+    def one(seed: Array, w: Array) -> tuple[EvaluationRecord, Evaluation]:
+        _, unravel = ravel_pytree(problem.init(Stream(seed, Purpose.MODEL).key()))
+        by_client = problem.evaluate(unravel(w))
+        return summarise(by_client, population.importance), by_client
+
+    return jax.vmap(jax.vmap(one), in_axes=(None, 0))(seeds, w)
+
+
+def summarise(by_client: Evaluation, importance: Array) -> EvaluationRecord:
+    """Importance-weighted means, and the mean accuracy of the worst-served tenth of the clients."""
+
+    def weighted(values: Array) -> Array:
+        weight = jnp.where(jnp.isnan(values), 0, importance)
+        return jnp.where(weight.sum() > 0, (weight * jnp.nan_to_num(values)).sum() / weight.sum(), jnp.nan)
+
+    accuracy = by_client.test_accuracy
+    known = ~jnp.isnan(accuracy)
+    tenth = jnp.ceil(known.sum() / 10)
+    ordered = jnp.sort(accuracy)  # nan last
+    worst = jnp.where(jnp.arange(len(accuracy)) < tenth, ordered, 0).sum() / tenth
+    # A diverged model has no finite loss: its means must say so, not skip the client.
+    objective = (importance * by_client.train_loss).sum()
+    return EvaluationRecord(
+        objective, weighted(by_client.test_loss), weighted(accuracy), jnp.where(tenth > 0, worst, jnp.nan)
+    )
+
+
+def replica(method: Method, problem: Problem, population: Population, seed: Array, shape: Shape) -> "Replica":
+    """One replica, ready to run rounds."""
+    _, unravel = ravel_pytree(problem.init(Stream(seed, Purpose.MODEL).key()))
+    starts = jnp.cumsum(population.sizes) - population.sizes
+    return Replica(method, problem, population, starts, unravel, seed, shape)
+
+
+class Replica(NamedTuple):
+    """One replica's round, out of its parts."""
+
+    method: Method
+    problem: Problem
+    population: Population
+    starts: Array  # [N] first sample of each client
+    unravel: Any
+    seed: Array
+    shape: Shape
+
+    def block(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, Stretch]:
+        """Some rounds, then an evaluation."""
+        carry, (rounds, clients) = jax.lax.scan(self.round, carry, inputs)
+        by_client = self.problem.evaluate(self.unravel(carry.w))
+        summary = summarise(by_client, self.population.importance)
+        return carry, Stretch(rounds, clients, summary, by_client if self.shape.record_clients else ())
+
+    def round(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, tuple[RoundRecord, Any]]:
+        """availability → estimator → participation → solver → aggregation → server."""
+        t, available = inputs
+        method = self.method
+        estimate, estimator = method.estimator.update(carry.estimator, available)
+        asked, loss = self._ask(carry.w, t, available)
+        seen = Observation(available, estimate, loss, asked, Stream(self.seed, Purpose.PARTICIPATION, t))
+        decision, participation = method.participation.decide(carry.participation, seen)
+        cohort = gather(decision, self.shape.capacity)
+        updates, solver = self._train(carry.w, t, cohort, carry.solver)
+        direction, aggregation = method.aggregation.combine(carry.aggregation, cohort, updates)
+        w, server = method.server.step(carry.server, carry.w, direction)
+        # A round without anybody leaves model and server as they were.
+        w, server = jax.tree.map(
+            lambda new, old: jnp.where(cohort.present.any(), new, old), (w, server), (carry.w, carry.server)
+        )
+        change = jnp.sqrt(((w - carry.w) ** 2).sum())
+        record = self._record(available, decision, cohort, updates, change)
+        return Carry(w, estimator, participation, solver, aggregation, server), record
+
+    def _ask(self, w: Array, t: Array, available: Array) -> tuple[Array, Array]:
+        """Minibatch losses at w of the available, where the method needs them: (asked [N], loss [N])."""
+        loss = jnp.zeros(len(available), w.dtype)
+        if not self.method.participation.needs_losses:
+            return jnp.zeros_like(available), loss
+        rows = gather(Decision(available, loss), self.shape.query_capacity)
+        stream = Stream(self.seed, Purpose.QUERY, t)
+        found = jax.vmap(lambda k: self._loss(w, *self._minibatch(stream, k, 0)))(rows.client)
+        return available, scatter(rows, found, loss)
+
+    def _train(self, w: Array, t: Array, cohort: Cohort, memory: Memory) -> tuple[Updates, Memory]:
+        """Local training of the cohort, all rows at once or chunk by chunk."""
+        solver = self.method.solver
+        steps = solver.work.steps(self.population.sizes)
+        stream = Stream(self.seed, Purpose.MINIBATCH, t)
+
+        def local(client: Array, row: Any) -> tuple[Array, Array, Any]:
+            draw = functools.partial(self._minibatch, stream, client)
+            if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
+                drawn = jax.vmap(draw)(jnp.arange(steps))
+                task = Task(steps, self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn)))
+            else:
+                task = Task(steps[client], self._gradient(draw))
+            w_k, loss, row = solver.train(w, task, row, memory.shared)
+            return w - w_k, loss, row
+
+        before = jax.tree.map(lambda a: a[cohort.client], memory.client)
+        if isinstance(steps, int):
+            delta, loss, after = _in_chunks(local, (cohort.client, before), self.shape.chunk)
+        else:
+            delta, loss, after = self._by_work(local, steps, cohort, before)
+        taken = jnp.broadcast_to(jnp.asarray(steps if isinstance(steps, int) else steps[cohort.client]), loss.shape)
+        present = cohort.present
+        updates = Updates(
+            jnp.where(present[:, None], delta, 0), jnp.where(present, loss, 0), jnp.where(present, taken, 0)
+        )
+        client = jax.tree.map(lambda rows, all_rows: scatter(cohort, rows, all_rows), after, memory.client)
+        return updates, Memory(client, solver.share(memory.shared, cohort, before, after))
+
+    def _by_work(self, local: Any, steps: Array, cohort: Cohort, before: Any) -> Any:
+        """Clients of unequal work: sorted by it and trained in eighths, each as long as its slowest client."""
+        order = jnp.argsort(-jnp.where(cohort.present, steps[cohort.client], 0))
+        chunk = min(-(-len(order) // 8), self.shape.chunk or len(order))
+        inputs = jax.tree.map(lambda a: a[order], (cohort.client, before))
+        outputs = _in_chunks(local, inputs, chunk)
+        return jax.tree.map(lambda a: jnp.zeros_like(a).at[order].set(a), outputs)
+
+    def one_step(self, w: Array) -> tuple[Array, Array]:
+        """A single client's single gradient: what memory estimates look at."""
+        return self._gradient(lambda i: self._minibatch(Stream(self.seed, Purpose.MINIBATCH), jnp.int32(0), i))(w, 0)
+
+    def _minibatch(self, stream: Stream, client: Array, step: Array | int) -> tuple[Array, Array]:
+        """(samples [b], mask [b]) of one local step."""
+        size = self.population.sizes[client]
+        position, present = self.method.solver.work.minibatch(stream, client, size, step)
+        return self.starts[client] + position, present
+
+    def _gradient(self, draw: Any) -> Any:
+        """(w, step) -> (loss, gradient) on the minibatch that `draw` gives for the step."""
+        return lambda w, step: jax.value_and_grad(self._loss)(w, *draw(step))
+
+    def _loss(self, w: Array, samples: Array, present: Array) -> Array:
+        params = self.unravel(w)
+        losses = self.problem.losses(params, samples)
+        return jnp.where(present, losses, 0).sum() / present.sum() + self.problem.penalty(params)
+
+    def _record(
+        self, available: Array, decision: Decision, cohort: Cohort, updates: Updates, change: Array
+    ) -> tuple[RoundRecord, ClientRecord | tuple[()]]:
+        count = cohort.present.sum()
+        loss = jnp.where(count > 0, updates.loss.sum() / count, jnp.nan)
+        record = RoundRecord(available.sum(), count, cohort.weight.sum(), loss, change)
+        if not self.shape.record_clients:
+            return record, ()
+        by_client = scatter(cohort, updates.loss, jnp.full(len(available), jnp.nan, updates.loss.dtype))
+        return record, ClientRecord(decision.invited, decision.weight, by_client)
+
+
+def _in_chunks(f: Any, inputs: Any, chunk: int | None) -> Any:
+    if chunk is None or chunk >= len(jax.tree.leaves(inputs)[0]):
+        return jax.vmap(f)(*inputs)
+    return jax.lax.map(lambda row: f(*row), inputs, batch_size=chunk)
+
+
+def _replicate(one: Any, method: Method, seeds: Array, *by_seed: Any) -> Any:
+    """vmap over seeds, then over the settings of the method's numbers. The last of `by_seed`, if a Carry, has both."""
+    both = isinstance(by_seed[-1], Carry)
+    inner = jax.vmap(one, in_axes=(None, 0, *(0 for _ in by_seed)))
+    axes = (0, None, *(0 if both and i == len(by_seed) - 1 else None for i in range(len(by_seed))))
+    return jax.vmap(inner, in_axes=axes)(method, seeds, *by_seed)

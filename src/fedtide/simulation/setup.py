@@ -1,0 +1,164 @@
+"""From a user's arguments to what the engine runs: checked, on the device, with a memory estimate."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from fedtide.availability.base import Process
+from fedtide.errors import InvalidInput, require
+from fedtide.methods.base import CATALOGUE, Method
+from fedtide.simulation import engine, memory
+from fedtide.simulation.cohorts import capacity_for
+from fedtide.simulation.traces import Span, Traces, spans
+from fedtide.types import Population
+
+log = logging.getLogger("fedtide")
+
+_STRETCH = 50  # rounds between two visits of the host, about
+_RECORD_LIMIT = 50_000_000  # rows of the table of clients that are recorded without being asked for
+_TRACE_LIMIT = 256_000_000  # client-rounds of a stretch, all seeds
+
+
+class Setup:
+    """A federation and a schedule, ready to run methods on."""
+
+    def __init__(
+        self,
+        problem: Any,
+        availability: Process,
+        methods: Mapping[str, Method],
+        *,
+        rounds: int,
+        seeds: int | Sequence[int],
+        evaluate_every: int,
+        history: int,
+        record_clients: bool | None,
+        chunk: int | None,
+    ):
+        require(rounds >= 1, "rounds", rounds, "1 or more")
+        require(evaluate_every >= 1, "evaluate_every", evaluate_every, "1 or more rounds")
+        require(history >= 0, "history", history, "0 or more rounds")
+        require(chunk is None or chunk >= 1, "chunk", chunk, "1 or more clients")
+        clients = len(problem.sizes)
+        require(
+            availability.clients == clients,
+            "availability.clients", availability.clients, f"{clients}, as the problem's number of clients",
+        )  # fmt: skip
+        self.seed_list = _seeds(seeds)
+        self.seeds = jnp.asarray(self.seed_list, jnp.uint32)
+        self.rounds, self.evaluate_every, self.history = rounds, evaluate_every, history
+        self.availability, self.chunk = availability, chunk
+        self.problem = jax.tree.map(_on_device, problem)
+        needs_optimum = any(m.participation.needs_optimum for m in methods.values())
+        self.population = Population(
+            importance=_on_device(np.asarray(problem.importance)),
+            sizes=jnp.asarray(problem.sizes, jnp.int32),
+            availability=_vector(availability.availability),  # pyright: ignore[reportAttributeAccessIssue]
+            correlation=_vector(availability.correlation),  # pyright: ignore[reportAttributeAccessIssue]
+            optimum=_vector(problem.client_optima()) if needs_optimum else None,
+        )
+        self.parameters = ravel_pytree(problem.init(jax.random.key(0)))[0].size
+        replicas = len(self.seed_list)
+        blocks = max(1, _STRETCH // evaluate_every)
+        blocks = max(1, min(blocks, _TRACE_LIMIT // (evaluate_every * clients * replicas)))
+        self.plan: list[Span] = list(spans(rounds, evaluate_every, blocks))
+        if record_clients is None:
+            record_clients = len(methods) * replicas * rounds * clients <= _RECORD_LIMIT
+            if not record_clients:
+                log.info("clients are not recorded one by one: that would be over %s rows", f"{_RECORD_LIMIT:,}")
+        self.record_clients = record_clients
+        self._traces: Traces | None = None
+
+    @property
+    def traces(self) -> Traces:
+        if self._traces is None:
+            self._traces = Traces(jax.tree.map(_on_device, self.availability), self.seeds, self.plan, self.history)
+        return self._traces
+
+    def shape(self, method: Method, span: Span, most: int, settings: int = 1) -> engine.Shape:
+        """What the program of a stretch is compiled for."""
+        clients = len(self.population.sizes)
+        capacity = capacity_for(method.participation.capacity(most), clients)
+        query = capacity_for(most, clients) if method.participation.needs_losses else 0
+        chunk = self.chunk or self._chunk(method, capacity, settings)
+        return engine.Shape(span.blocks, span.rounds, capacity, query, chunk, self.record_clients)
+
+    def memory(self, method: Method, most: int, settings: int = 1) -> memory.Estimate:
+        """Bytes that running the method keeps on the device."""
+        replicas = settings * len(self.seed_list)
+        carry = jax.eval_shape(
+            lambda m: engine.start(m, self.problem, self.population, self.seeds[:1], self._no_past(), 0), batch([method])
+        )
+        shape = self.shape(method, self.plan[0], most, settings)
+        rows = min(shape.chunk or shape.capacity, shape.capacity)
+        cohort = replicas * (rows * self._per_client(method) + shape.capacity * 8 * self.parameters)
+        clients = len(self.population.sizes)
+        span = max(self.plan, key=lambda s: s.length)
+        per_round = 40 + (13 * clients if self.record_clients else clients)
+        return memory.Estimate(
+            memory.size_of(self.problem), replicas * memory.size_of(carry), cohort, replicas * span.length * per_round
+        )
+
+    def _chunk(self, method: Method, capacity: int, settings: int) -> int | None:
+        """All clients at once where that takes less than half of the memory there is; else as many as do."""
+        available = memory.device_memory()
+        if available is None:
+            return None
+        per_row = settings * len(self.seed_list) * self._per_client(method)
+        rows = max(1, available // (2 * per_row))
+        return None if rows >= capacity else int(rows)
+
+    def _per_client(self, method: Method) -> int:
+        """Bytes that one client's local step needs."""
+        replica = engine.replica(method, self.problem, self.population, jnp.uint32(0), engine.Shape(1, 1, 1, 0, None, False))
+        w = jax.ShapeDtypeStruct((self.parameters,), jnp.result_type(float))
+        return memory.peak_of(replica.one_step, w) + 4 * 4 * self.parameters
+
+    def _no_past(self) -> Array:
+        return jnp.zeros((1, 0, len(self.population.sizes)), bool)
+
+
+def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[str, Method]:
+    """{label: method}; without labels a method's title is its label."""
+    if isinstance(methods, Mapping):
+        named = dict(methods)
+    else:
+        several = [methods] if isinstance(methods, Method) else list(methods)
+        named = {}
+        for method in several:
+            label = CATALOGUE[method.name].title if method.name in CATALOGUE else method.name
+            if label in named:
+                raise InvalidInput("methods", f"two called '{label}'", "labelled: pass {label: method}")
+            named[label] = method
+    require(len(named) > 0, "methods", "none", "one or more")
+    for label, method in named.items():
+        require(isinstance(method, Method), f"methods[{label!r}]", method, "a fedtide.Method")
+    return named
+
+
+def batch(settings: Sequence[Method]) -> Method:
+    """Methods of one structure as one method whose numbers have a leading axis [G]."""
+    return jax.tree.map(lambda *leaves: jnp.stack([_on_device(np.asarray(leaf)) for leaf in leaves]), *settings)
+
+
+def _seeds(seeds: int | Sequence[int]) -> list[int]:
+    found = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
+    require(len(found) > 0, "seeds", seeds, "1 or more")
+    require(len(set(found)) == len(found), "seeds", found, "different from each other")
+    require(all(0 <= s < 2**32 for s in found), "seeds", found, "in [0, 2³²)")
+    return found
+
+
+def _on_device(leaf: Any) -> Array:
+    array = np.asarray(leaf)
+    return jnp.asarray(array, jnp.result_type(float)) if array.dtype.kind == "f" else jnp.asarray(array)
+
+
+def _vector(values: Any) -> Array | None:
+    return None if values is None else _on_device(np.asarray(values))

@@ -1,0 +1,232 @@
+"""`simulate`: methods on one federation, over many seeds, with records one can resume."""
+
+import logging
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedtide.availability.base import Process
+from fedtide.errors import CheckpointError, FedtideError
+from fedtide.methods.base import Method
+from fedtide.simulation import checkpoint, describe, engine, memory
+from fedtide.simulation.cache import use_persistent_cache
+from fedtide.simulation.progress import progress_bar
+from fedtide.simulation.records import Columns, client_frame, client_rows, initial_rows, round_frame, round_rows
+from fedtide.simulation.result import Result, read_about, write_about
+from fedtide.simulation.setup import Setup, batch, labelled
+
+log = logging.getLogger("fedtide")
+
+Progress = Callable[[str, int, int], None]
+"""Called after each stretch: (label, rounds done, rounds in all)."""
+
+
+def simulate(
+    problem: Any,
+    availability: Process,
+    methods: Method | Sequence[Method] | Mapping[str, Method],
+    *,
+    rounds: int,
+    seeds: int | Sequence[int] = 1,
+    evaluate_every: int = 5,
+    history: int = 0,
+    record_clients: bool | None = None,
+    chunk: int | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    progress: bool | Progress = False,
+    about: dict[str, Any] | None = None,
+) -> Result:
+    """Trains each method on the federation, for every seed, and returns the records.
+
+    All methods meet the same availability, minibatches and initial models. A seed's replicas run side by side in one
+    compiled program.
+
+    Args:
+      problem: clients' data, model and loss (`fedtide.problems`).
+      availability: who is there (`fedtide.availability`), for as many clients as the problem has.
+      methods: one method, several, or {label: method}.
+      rounds: communication rounds.
+      seeds: how many seeds, or which.
+      evaluate_every: rounds between two evaluations; the last round is always evaluated.
+      history: rounds of availability that estimators observe before the first round.
+      record_clients: keep the table of rounds × clients (default: unless it would be huge).
+      chunk: clients trained at a time (default: as many as memory allows). It changes no number.
+      out: a folder for records and checkpoints. With it, a killed run can be resumed.
+      resume: go on from the checkpoints in `out`; the arguments must be those of the interrupted run.
+      progress: True for a progress bar, or a function (label, rounds done, rounds in all).
+      about: further entries of `Result.about` (title, command, config).
+
+    Raises:
+      FedtideError: an argument cannot be used, the run would not fit into memory, or a checkpoint is not of this run.
+    """
+    use_persistent_cache()
+    begun = time.monotonic()
+    named = labelled(methods)
+    setup = Setup(
+        problem, availability, named, rounds=rounds, seeds=seeds, evaluate_every=evaluate_every, history=history,
+        record_clients=record_clients, chunk=chunk,
+    )  # fmt: skip
+    available = memory.device_memory()
+    estimates = {label: setup.memory(method, setup.traces.most) for label, method in named.items()}
+    for label, estimate in estimates.items():
+        memory.refuse_if_too_large(label, estimate, setup.parameters, availability.clients, available)
+    largest = max(estimates.values(), key=lambda e: e.total)
+    log.info("memory: about %s of %s", largest, memory.readable(available) if available else "unknown")
+
+    facts = {
+        "title": "Simulation",
+        "command": None,
+        "config": None,
+        "versions": describe.versions(),
+        "hardware": describe.hardware(),
+        "seeds": setup.seed_list,
+        "rounds": rounds,
+        "evaluate_every": evaluate_every,
+        "history": history,
+        "problem": describe.describe_problem(problem, setup.population, setup.parameters),
+        "availability": describe.describe_availability(availability),
+        "importance": [float(a) for a in np.asarray(setup.population.importance)],
+        "methods": [describe.describe_method(label, method) for label, method in named.items()],
+        "memory": {label: estimate.total for label, estimate in estimates.items()},
+        "finished": False,
+        "seconds": 0.0,
+        "warnings": [],
+    } | (about or {})
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        facts |= _open_folder(folder, facts, resume)
+
+    parts: tuple[list[Columns], list[Columns]] = ([], [])
+    models = {}
+    with progress_bar(progress) as report:
+        for number, (label, method) in enumerate(named.items()):
+            place = None if folder is None else folder / "checkpoints" / f"{number:02d}-{method.name}"
+            run = _Run(setup, label, method, place)
+            models[label] = run.to_end(report)
+            facts["warnings"] += run.warnings
+            for kept, new in zip(parts, run.parts, strict=True):
+                kept.extend(new)
+            if folder is not None:
+                write_about(folder, facts)
+    facts |= {"finished": True, "seconds": round(facts["seconds"] + time.monotonic() - begun, 2)}
+    if folder is None:
+        return Result(facts, models, *parts)
+    return _close_folder(folder, facts, models)
+
+
+def _open_folder(folder: Path, facts: dict[str, Any], resume: bool) -> dict[str, Any]:
+    """Begins a run's folder, or checks that the one to resume is of this run; returns what to carry over."""
+    if resume:
+        before = read_about(folder)
+        if before["finished"]:
+            raise FedtideError(f"{folder}: this run has finished; there is nothing to resume")
+        for key in ("seeds", "rounds", "evaluate_every", "history", "problem", "importance"):
+            if before[key] != facts[key]:
+                raise CheckpointError(f"{folder}: belongs to another run: {key} was {before[key]!r:.60}, is {facts[key]!r:.60}")
+        return {"seconds": before["seconds"], "warnings": []}
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FedtideError(f"{folder}: exists and is not empty; choose another folder, or go on with: fedtide resume {folder}")
+    write_about(folder, facts)
+    return {}
+
+
+def _close_folder(folder: Path, facts: dict[str, Any], models: dict[str, np.ndarray]) -> Result:
+    """Joins the stretches' records into the run's tables; only then are the checkpoints removed."""
+    import polars as pl
+
+    tables = []
+    for name in ("rounds", "clients"):
+        files = sorted((folder / "checkpoints").glob(f"*/{name}-*.parquet"))
+        tables.append(pl.concat([pl.read_parquet(file) for file in files]) if files else pl.DataFrame())
+    result = Result(facts, models, *tables)
+    result.save(folder)
+    shutil.rmtree(folder / "checkpoints")
+    return result
+
+
+class _Run:
+    """One method, stretch by stretch."""
+
+    def __init__(self, setup: Setup, label: str, method: Method, place: Path | None):
+        self.setup, self.label, self.method, self.place = setup, label, method, place
+        self.parts: tuple[list[Columns], list[Columns]] = ([], [])
+        self.warnings: list[str] = []
+        self._diverged: set[int] = set()
+
+    def to_end(self, report: Progress) -> np.ndarray:
+        """Runs what is left; returns the final models [R, d]."""
+        setup = self.setup
+        method = batch([self.method])
+        carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, setup.history)
+        done = 0
+        if self.place is not None:
+            run = checkpoint.fingerprint(method, setup.problem, setup.population, setup.seeds, setup.plan, setup.availability)
+            if (self.place / "state.safetensors").exists():
+                saved = checkpoint.load(self.place / "state.safetensors", carry, run)
+                carry, done = jax.tree.map(jnp.asarray, saved.carry), saved.rounds
+                self._check_parts(done)
+        if done == 0:
+            evaluation, _ = engine.evaluate(setup.problem, setup.population, setup.seeds, carry.w)
+            self._keep(initial_rows(self.label, setup.seed_list, _first(evaluation)), {}, 0)
+        report(self.label, done, setup.rounds)
+        for span in setup.plan:
+            if span.first < done:
+                continue
+            trace = setup.traces[span]
+            shape = setup.shape(self.method, span, setup.traces.most)
+            carry, stretch = engine.run_stretch(
+                method, setup.problem, setup.population, setup.seeds, carry, jnp.int32(span.first), trace, shape
+            )
+            stretch = _first(stretch)
+            self._keep(
+                round_rows(self.label, setup.seed_list, span, stretch),
+                client_rows(self.label, setup.seed_list, span, np.asarray(trace), stretch),
+                span.end,
+            )
+            self._notice_divergence(span.end, np.asarray(stretch.evaluation.objective[:, -1]))
+            if self.place is not None:
+                checkpoint.save(self.place / "state.safetensors", carry, span.end, run)
+            report(self.label, span.end, setup.rounds)
+        return np.asarray(carry.w[0])
+
+    def _keep(self, rounds: Columns, clients: Columns, end: int) -> None:
+        """Keeps a stretch's records: in memory, or on disk where there is a folder."""
+        if self.place is None:
+            self.parts[0].append(rounds)
+            self.parts[1].append(clients)
+            return
+        from fedtide.files import atomic
+
+        for name, frame in (("rounds", round_frame([rounds])), ("clients", client_frame([clients]))):
+            if not frame.is_empty():
+                with atomic(self.place / f"{name}-{end:08d}.parquet") as temporary:
+                    frame.write_parquet(temporary)
+
+    def _check_parts(self, done: int) -> None:
+        assert self.place is not None
+        expected = [0, *(span.end for span in self.setup.plan if span.end <= done)]
+        for end in expected:
+            file = self.place / f"rounds-{end:08d}.parquet"
+            if not file.exists():
+                raise CheckpointError(f"{file}: missing, though the checkpoint is past it; the records cannot be completed")
+
+    def _notice_divergence(self, end: int, objective: np.ndarray) -> None:
+        for seed, value in zip(self.setup.seed_list, objective, strict=True):
+            if not np.isfinite(value) and seed not in self._diverged:
+                self._diverged.add(seed)
+                message = f"{self.label}, seed {seed}: diverged by round {end} (the loss is not finite); the rest goes on"
+                self.warnings.append(message)
+                warnings.warn(message, RuntimeWarning, stacklevel=5)
+
+
+def _first(tree: Any) -> Any:
+    """The only setting of a batch of one."""
+    return jax.tree.map(lambda a: np.asarray(a[0]), tree)

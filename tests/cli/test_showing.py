@@ -1,0 +1,80 @@
+"""Commands that show things."""
+
+import tomllib
+
+import pytest
+
+from fedtide import availability, methods
+
+COMMANDS = ("demo", "run", "resume", "report", "check", "methods", "availability", "cite")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples(fedtide, command):
+    result = fedtide(command, "--help")
+    assert result.exit_code == 0
+    assert "Examples:" in result.stdout
+    assert f"  fedtide {command}" in result.stdout
+
+
+def test_help_names_every_command(fedtide):
+    result = fedtide("--help")
+    assert result.exit_code == 0
+    assert all(command in result.stdout for command in COMMANDS)
+    assert "fedtide demo" in result.stdout
+
+
+def test_version(fedtide):
+    result = fedtide("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("fedtide ")
+
+
+def test_methods_lists_all(fedtide):
+    result = fedtide("methods")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in methods.CATALOGUE)
+
+
+def test_a_method_is_explained(fedtide):
+    result = fedtide("methods", "ca_fed")
+    assert result.exit_code == 0
+    for part in ("CA-Fed", "kappa_squared", "unbiased when", "@article", '[[methods]]\nname = "ca_fed"\nrate = '):
+        assert part in result.stdout
+
+
+def test_availability_lists_all(fedtide):
+    result = fedtide("availability")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in availability.CATALOGUE)
+
+
+@pytest.mark.parametrize("name", sorted(availability.CATALOGUE))
+def test_a_process_is_explained_and_drawn(fedtide, name):
+    result = fedtide("availability", name)
+    assert result.exit_code == 0
+    snippet = result.stdout.split("In a configuration")[1].split("What this example looks like")[0]
+    assert tomllib.loads(snippet)["availability"]["name"] == name
+    assert any(block in result.stdout for block in "█▀▄")
+
+
+def test_cite_prints_bibtex_once(fedtide):
+    result = fedtide("cite", "fedavg", "ca_fed", "fedavg")
+    assert result.exit_code == 0
+    assert result.stdout == f"{methods.find('fedavg').bibtex}\n\n{methods.find('ca_fed').bibtex}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("methods", "fedagv"), "error: 'fedagv' is unknown; did you mean 'fedavg'? known: "),
+        (("cite", "fedavg", "xyzzy"), "error: 'xyzzy' is unknown; known: "),
+        (("availability", "markow"), "error: 'markow' is unknown; did you mean 'markov'? known: "),
+    ],
+)
+def test_an_unknown_name_is_one_line(fedtide, arguments, line):
+    result = fedtide(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith(line)
+    assert result.stderr.count("\n") == 1

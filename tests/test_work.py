@@ -1,0 +1,115 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedtide.errors import InvalidInput
+from fedtide.streams import Purpose, Stream
+from fedtide.work import Epochs, FullBatch, Steps, StepsPerClient
+
+SIZES = np.array([1, 2, 7, 8, 9, 16, 63])
+
+
+def minibatches(work, size: int, steps: int, client: int = 3, t: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(positions [steps, b], mask [steps, b]) of a client's first steps in a round."""
+    position, present = drawn(work, client, size, t, steps=steps)
+    return np.asarray(position), np.asarray(present)
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def drawn(work, client, size, t, steps: int):
+    stream = Stream(1, Purpose.MINIBATCH, t)
+    return jax.vmap(lambda i: work.minibatch(stream, client, size, i))(jnp.arange(steps))
+
+
+def test_steps_are_the_same_for_all():
+    assert Steps(4, 8).steps(SIZES) == 4
+    assert FullBatch(largest=63, count=3).steps(SIZES) == 3
+
+
+def test_steps_draw_with_replacement_and_evenly():
+    position, present = minibatches(Steps(4000, batch=6), size=13, steps=4000)
+    assert position.shape == (4000, 6)
+    assert present.all()
+    counts = np.bincount(position.ravel(), minlength=13)
+    assert len(counts) == 13
+    assert stats.chisquare(counts).pvalue > 1e-7  # the chance of a false alarm
+    repeats = [len(np.unique(row)) < 6 for row in position]
+    # Six draws from 13 hold a repeat with probability 0.744; 5.5 standard errors: 4e-8.
+    expected = 1 - np.prod(1 - np.arange(6) / 13)
+    assert abs(np.mean(repeats) - expected) < 5.5 * (expected * (1 - expected) / 4000) ** 0.5
+
+
+@pytest.mark.parametrize("batch", [3, 4, 6])
+def test_steps_share_no_numbers(batch: int):
+    # With a large client two equal minibatches would mean a shared address.
+    position, _ = minibatches(Steps(50, batch), size=2**20, steps=50)
+    assert len(np.unique(position, axis=0)) == 50
+    other_client, _ = minibatches(Steps(50, batch), size=2**20, steps=50, client=4)
+    other_round, _ = minibatches(Steps(50, batch), size=2**20, steps=50, t=1)
+    assert not (position == other_client).all(1).any()
+    assert not (position == other_round).all(1).any()
+
+
+def test_a_client_may_have_its_own_number_of_steps():
+    counts = np.array([0, 1, 2, 3, 5, 8, 13])
+    work = StepsPerClient(counts, batch=6)
+    np.testing.assert_array_equal(work.steps(SIZES), counts)
+    same = minibatches(Steps(13, batch=6), size=63, steps=13)
+    np.testing.assert_array_equal(minibatches(work, size=63, steps=13), same)
+    with pytest.raises(InvalidInput, match=r"work.counts = '7 entries': must be one for each of 3 clients"):
+        work.steps(SIZES[:3])
+
+
+def test_epochs_take_as_many_steps_as_the_data_need():
+    np.testing.assert_array_equal(Epochs(3, batch=8).steps(SIZES), [3, 3, 3, 3, 6, 6, 24])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_each_epoch_covers_every_sample_exactly_once(size: int):
+    a_pass = -(-int(size) // 8)
+    position, present = minibatches(Epochs(24, batch=8), int(size), steps=24)
+    for epoch in range(24 // a_pass):
+        steps = slice(epoch * a_pass, (epoch + 1) * a_pass)
+        np.testing.assert_array_equal(np.sort(position[steps][present[steps]]), np.arange(size))
+        # Only the last minibatch of a pass may be smaller.
+        np.testing.assert_array_equal(present[steps].sum(1), [8] * (a_pass - 1) + [size - 8 * (a_pass - 1)])
+
+
+def test_epochs_are_reshuffled():
+    position, present = minibatches(Epochs(24, batch=8), 63, steps=24)
+    orders = [tuple(position[8 * e : 8 * e + 8][present[8 * e : 8 * e + 8]]) for e in range(3)]
+    for other in ({"client": 4}, {"t": 1}):
+        position, present = minibatches(Epochs(24, batch=8), 63, steps=24, **other)
+        orders.append(tuple(position[:8][present[:8]]))
+    assert len(set(orders)) == 5
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_full_batches_are_all_samples(size: int):
+    position, present = minibatches(FullBatch(largest=63, count=2), int(size), steps=2)
+    for row, mask in zip(position, present, strict=True):
+        np.testing.assert_array_equal(row[mask], np.arange(size))
+        assert row.max() < size
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Steps(-1), "work.count = -1: must be 0 or more steps"),
+        (lambda: Steps(1, batch=0), "work.batch = 0: must be 1 or more samples"),
+        (lambda: Epochs(-1), "work.count = -1"),
+        (lambda: Epochs(1, batch=0), "work.batch = 0"),
+        (lambda: StepsPerClient([1.5, 2.0]), "work.counts = .*: must be one integer a client"),
+        (lambda: StepsPerClient([1, -2]), "0 or more steps for every client"),
+        (lambda: StepsPerClient([1], batch=0), "work.batch = 0"),
+        (lambda: FullBatch(0), "work.largest = 0"),
+        (lambda: FullBatch(3, count=-1), "work.count = -1"),
+    ],
+)
+def test_bad_work(build, message: str):
+    with pytest.raises(InvalidInput, match=message):
+        build()

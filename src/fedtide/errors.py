@@ -29,6 +29,13 @@ def require(condition: bool, field: str, value: object, allowed: str) -> None:
         raise InvalidInput(field, value, allowed)
 
 
+def one_of(word: str, known: Iterable[str]) -> str:
+    """What is allowed, for `InvalidInput`: all known words, and which of them is nearest."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"one of {', '.join(known)}" + (f" (did you mean '{close[0]}'?)" if close else "")
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suffix naming the nearest known word and then all of them."""
     known = sorted(known)

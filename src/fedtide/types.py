@@ -119,6 +119,7 @@ class Task(NamedTuple):
 
     steps: Array | int  # τ_k; a Python int where all clients do the same
     gradient: Callable[[Array, Array | int], tuple[Array, Array]]  # (w [d], step) -> (loss, gradient [d])
+    unroll: bool = False  # whether the loop over steps is better written out (the engine knows the device)
 
 
 class Estimator(Protocol):
@@ -130,6 +131,11 @@ class Estimator(Protocol):
 
 class Participation(Protocol):
     """Decides whom to invite, with what weight."""
+
+    @property
+    def needs_estimates(self) -> bool:
+        """Whether it looks at π̂ or λ̂."""
+        ...
 
     @property
     def needs_losses(self) -> bool:

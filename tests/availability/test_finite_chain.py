@@ -51,12 +51,15 @@ def test_both_ways_to_write_sets():
         ([[0.5, 0.4], [0.5, 0.5]], [[0], [1]], 2, r"transition\[0\] = .*a row that sums to 1, not 0.9"),
         ([[1.5, -0.5], [0.5, 0.5]], [[0], [1]], 2, r"transition\[0\]\[1\] = -0.5: must be a probability"),
         ([[0.5, 0.5]], [[0]], 1, "a square matrix"),
-        (TURN, [[0], [1]], 2, "one for each of the 3 states"),
+        (TURN, [[0], [1]], 2, "one set for each of the 3 states"),
+        (TURN, 3, 2, "one set for each of the 3 states"),
+        (TURN, [[0], [1], [[0], [1]]], 2, r"active_sets\[2\]"),
+        (TURN, [[0.5], [1], [0]], 2, r"active_sets\[0\]"),
         (TURN, [[0], [1], [2]], None, "`clients`"),
         (TURN, [[0], [1], [5]], 3, r"active_sets\[2\] = \[5\]: must be clients in 0 … 2"),
         (TURN, [[0], [1, 1], [2]], 3, r"active_sets\[1\] = \[1, 1\]: must be distinct"),
-        (TURN, [[True], [True], [True, False]], None, "rows of equal length"),
-        (TURN, [[True], [True], [False]], 2, "one entry for each of 2 clients"),
+        (TURN, [[True], [True], [True, False]], None, "one boolean for each of 1 clients"),
+        (TURN, [[True], [True], [False]], 2, "one boolean for each of 2 clients"),
     ],
 )
 def test_bad_chains(transition, sets, clients, message: str):

@@ -46,3 +46,13 @@ def config(tmp_path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(SMALL, "utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Path:
+    """The folder of a finished run; to be copied, not changed."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "small.toml").write_text(SMALL, "utf-8")
+    result = CliRunner().invoke(app, ["run", str(folder / "small.toml"), "--out", str(folder / "a")])
+    assert result.exit_code == 0
+    return folder / "a"

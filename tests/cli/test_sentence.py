@@ -72,3 +72,9 @@ def test_objectives_are_better_when_lower():
 def test_all_diverged():
     text = sentence(rounds({"A": [float("nan")] * 2, "B": [float("inf")] * 2}, "objective"), 6)
     assert text == f"2 {SEEN}none finished, as every seed diverged."
+
+
+def test_who_diverged_is_said():
+    finals = {"A": [0.7, 0.7], "B": [float("nan"), 0.6], "C": [float("inf")] * 2, "D": [float("nan")] * 2}
+    text = sentence(rounds(finals, "objective"), 6)
+    assert text.endswith("; B diverged on 1 of 2 seeds; C and D diverged on every seed.")

@@ -22,7 +22,7 @@ def builder(
     clients: int | None = None,
     optimum: Literal["zero", "oracle"] = "zero",
     strict: bool = False,
-    weights: Array | float = 1.0,
+    weights: Array | Any = 1.0,
     importance: Literal["uniform"] | np.ndarray = "uniform",
     pair: tuple[float, float] = (0.0, 1.0),
     path: str | Path | None = None,

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from fedtide import aggregation, availability, estimators, methods, participation, servers, solvers
+from fedtide import aggregation, availability, estimators, methods, participation, problems, servers, solvers
 from fedtide.availability import Clusters, Markov
 from fedtide.errors import FedtideError
 from fedtide.estimators import Discounted
@@ -89,8 +89,8 @@ def test_a_trace_is_found_beside_the_configuration(small, tmp_path):
 
 _BUILD_ERRORS = [
     ('name = "synthetic_leaf"', 'name = "synthetic_leav"',
-     "problem.name: 'synthetic_leav' is unknown; did you mean 'synthetic_leaf'? known: digits, quadratic, "
-     "synthetic_leaf"),
+     "problem.name: 'synthetic_leav' is unknown; did you mean 'synthetic_leaf'? known: "
+     f"{', '.join(sorted(problems.CATALOGUE))}"),
     ("largest = 60", "gama = 0.5",
      "problem.gama: unknown; did you mean 'gamma'? known: classes, clients, delta, gamma, importance, "
      "inputs, largest, name, ridge, seed"),

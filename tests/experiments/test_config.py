@@ -1,13 +1,16 @@
 """Configurations: read, checked, written."""
 
+import inspect
 import tomllib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedtide
 from fedtide.errors import FedtideError
 from fedtide.experiments import adjusted, dumps, load, loads
+from fedtide.experiments.config import Run
 
 
 def test_only_what_was_written_is_in_it(small):
@@ -17,6 +20,13 @@ def test_only_what_was_written_is_in_it(small):
     assert config.methods[1].label == "two clients"
     assert config.methods[1].arguments == {"clients": 2}
     assert config.origin.text == small
+
+
+def test_defaults_are_those_of_simulate(small):
+    simulated = inspect.signature(fedtide.simulate).parameters
+    for name, field in Run.model_fields.items():
+        default = simulated[name].default
+        assert field.is_required() if default is inspect.Parameter.empty else field.default == default
 
 
 def test_it_is_frozen(small):
@@ -62,6 +72,9 @@ def test_adjusted_changes_the_run_and_its_text(small):
         ("steps = 2", "steps = [1, -2]",
          "local.steps = [1, -2]: must be a number of minibatch steps, 0 or more, or a list with one for each client"),
         ("batch = 8", 'batch = "half"', "local.batch = 'half': must be a number of samples, 1 or more, or \"all\""),
+        ("[[methods]]\nname = \"fedavg\"\nrate = 0.1\n\n[[methods]]", "[methods]",
+         "methods = {'name': 'fedavg', 'label': 'two clients', 'clients': 2}: must be one or more tables [[methods]], "
+         "each with a name and its arguments"),
         ('label = "two clients"', "label = 2", "methods[1].label = 2: must be a name for tables and figures"),
         ('label = "two clients"', "local = {step = 2}",
          "methods[1].local.step: unknown; did you mean 'steps'? known: batch, epochs, steps"),

@@ -15,6 +15,7 @@ SEEDS = 400
 ROUNDS = 240  # whole cycles of every example that has one: 24-round days, turns of 3 × 2 rounds, a 4-round trace
 Z = 5.7  # seeds are independent, so their spread accounts for autocorrelation; a client fails by chance at 2e-8
 DETERMINISTIC = {"always", "cyclic"}
+FOLLOWS_A_CLOCK = {"cyclic", "diurnal", "phones"}
 
 every = pytest.mark.parametrize("name", CATALOGUE)
 
@@ -116,6 +117,20 @@ def test_consecutive_rounds_have_the_declared_correlation(name: str):
     # P(on and on again) = π² + λπ(1−π): linear in the trace, so its mean has no bias, as a ratio would have.
     here = traces(name)
     assert_mean((here[:, :-1] & here[:, 1:]).mean(1), pi**2 + lam * pi * (1 - pi))
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in FOLLOWS_A_CLOCK])
+def test_stationary_from_the_first_round(name: str):
+    process, here = example(name), traces(name)
+    pi, lam = process.availability, process.correlation
+    for found, expected in (
+        (here[:, 0], pi),
+        (here[:, 1], pi),
+        (here[:, 0] & here[:, 1], pi**2 + lam * pi * (1 - pi)),
+    ):
+        # A share among independent seeds: binomial, and a band of Z standard errors.
+        error = np.sqrt(expected * (1 - expected) / SEEDS)
+        np.testing.assert_array_less(np.abs(found.mean(0) - expected), Z * error + 1e-6)
 
 
 @every

@@ -1,11 +1,14 @@
 """A made-up but realistic result: clients that come and go, six methods that treat them differently."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
+
+from fedtide.report import write
 
 METHODS = ("FedAvg", "Unbiased", "MostAvailable", "AdaFed", "F3AST", "CA-Fed")
 CLASSES = ("π = 0.9, persistent", "π = 0.9, weakly correlated", "π = 0.1, persistent", "π = 0.1, weakly correlated")
@@ -160,7 +163,7 @@ def fake(
                 "name": name.lower().replace("-", "_"),
                 "title": name,
                 "summary": "Average the updates of whoever is there, by importance.",
-                "settings": {"rate": 0.1, "server_rate": 1.0, "work": "Steps(steps=5, batch=32)"},
+                "settings": {"solver": "Sgd", "solver.rate": 0.1, "solver.work": "Steps", "solver.work.count": 5},
                 "facts": {"unbiased": "all clients equally available", "needs_estimates": False, "server_memory": "d"},
                 "bibtex": BIBTEX.format(name=name),
             }
@@ -178,11 +181,16 @@ def make() -> Callable[..., Fake]:
 
 @pytest.fixture(scope="session")
 def small() -> Fake:
-    """Six methods, two seeds, 20 rounds, 12 clients."""
-    return fake()
+    """Three methods, two seeds, 20 rounds, 12 clients."""
+    return fake(methods=("FedAvg", "F3AST", "CA-Fed"))
 
 
 @pytest.fixture(scope="session")
 def demo() -> Fake:
     """The size of `fedtide demo`: six methods, ten seeds, 200 rounds, 100 clients."""
     return fake(seeds=10, rounds=200, clients=100)
+
+
+@pytest.fixture(scope="session")
+def demo_page(demo: Fake, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("page") / "report.html", *demo)

@@ -6,8 +6,6 @@ import shutil
 
 import pytest
 
-from fedtide.report import write
-
 SWITCHES = (
     "--headless=new",
     "--no-sandbox",  # tests may run as root
@@ -41,8 +39,8 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address(demo, tmp_path_factory):
-    return write(tmp_path_factory.mktemp("page") / "report.html", *demo).as_uri()
+def address(demo_page):
+    return demo_page.as_uri()
 
 
 def visit(browser, address, width=1280, scheme="light"):
@@ -54,14 +52,18 @@ def visit(browser, address, width=1280, scheme="light"):
 
 
 def test_it_is_silent_and_alone(browser, address):
-    browser.get_log("browser"), browser.get_log("performance")
+    browser.get("about:blank")
+    for kind in ("browser", "performance"):
+        browser.get_log(kind)  # empties it
     visit(browser, address)
     assert browser.get_log("browser") == []
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-    assert [url for url in asked if not url.startswith("data:")] == [address]
+    # chrome: is the browser's own first tab, which may still be loading.
+    assert [url for url in asked if not url.startswith(("data:", "chrome:"))] == [address]
     linked = browser.execute_script(
-        "return [...document.querySelectorAll('[src],[href]')].map(e => e.getAttribute('src') || e.getAttribute('href'))"
+        """return [...document.querySelectorAll('[src],[href]')]
+             .map(e => e.getAttribute('src') || e.getAttribute('href'))"""
     )
     assert not [url for url in linked if not url.startswith(("data:", "#"))]
 
@@ -97,7 +99,8 @@ def test_no_text_leaves_its_drawing_or_covers_another(browser, address, width):
              const texts = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim());
              const boxes = texts.map(t => t.getBoundingClientRect());
              boxes.forEach((a, i) => {
-               if (a.left < frame.left - 2 || a.right > frame.right + 2 || a.top < frame.top - 2 || a.bottom > frame.bottom + 2)
+               if (a.left < frame.left - 2 || a.right > frame.right + 2 ||
+                   a.top < frame.top - 2 || a.bottom > frame.bottom + 2)
                  wrong.push(['outside', texts[i].textContent]);
                boxes.slice(i + 1).forEach((b, j) => {
                  const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
@@ -105,6 +108,14 @@ def test_no_text_leaves_its_drawing_or_covers_another(browser, address, width):
                  if (wide > 1 && high > 4) wrong.push(['overlap', texts[i].textContent, texts[i + 1 + j].textContent]);
                });
              });
+           }
+           for (const cell of document.querySelectorAll('td')) {
+             const frame = cell.getBoundingClientRect();
+             for (const part of cell.querySelectorAll('*')) {
+               const box = part.getBoundingClientRect();
+               if (box.width && (box.left < frame.left - 1 || box.right > frame.right + 1))
+                 wrong.push(['outside its cell', cell.textContent.trim()]);
+             }
            }
            return wrong;"""
     )
@@ -117,9 +128,10 @@ def test_dark_and_light(browser, address):
         visit(browser, address, scheme=scheme)
         seen[scheme] = browser.execute_script(
             """const of = (e, p) => getComputedStyle(document.querySelector(e))[p];
-               const line = [...document.querySelectorAll('#figure-learning .wide path')].map(p => getComputedStyle(p).stroke);
-               return {paper: of('body', 'backgroundColor'), ink: of('body', 'color'), label: of('#figure-learning .wide text', 'fill'),
-                       lines: [...new Set(line)]};"""
+               const lines = [...document.querySelectorAll('#figure-learning .wide path')];
+               return {paper: of('body', 'backgroundColor'), ink: of('body', 'color'),
+                       label: of('#figure-learning .wide text', 'fill'),
+                       lines: [...new Set(lines.map(p => getComputedStyle(p).stroke))]};"""
         )
     for scheme in seen.values():
         assert scheme["label"] == scheme["ink"]

@@ -63,6 +63,7 @@ def test_it_holds_what_a_reader_looks_for(small, page):
         "@article{CA-Fed,",
         "With 2 seeds the intervals are only indicative",
         "needs estimates: no",
+        "solver Sgd(rate=0.1, work=Steps(count=5))",
     ):
         assert wanted in read.words
     figures = [a["id"] for tag, a in read.tags if tag == "figure"]
@@ -97,11 +98,11 @@ def test_it_can_be_read_aloud(page):
 def test_hostile_text_stays_text(make):
     methods = (HOSTILE, "{{ 7 * 191 }}", "b")
     rounds, clients, about = make(methods=methods)
-    about |= {key: HOSTILE for key in ("title", "command", "config", "hardware")}
+    about |= dict.fromkeys(("title", "command", "config", "hardware"), HOSTILE)
     about |= {"warnings": [HOSTILE], "versions": {HOSTILE: HOSTILE}, "problem": {"name": HOSTILE, HOSTILE: HOSTILE}}
     about["availability"] |= {"name": HOSTILE, "classes": [HOSTILE] * 6 + ["b"] * 6}
     about["methods"] = [
-        {k: HOSTILE for k in ("label", "title", "summary", "bibtex")} | {"settings": {HOSTILE: HOSTILE}}
+        dict.fromkeys(("label", "title", "summary", "bibtex"), HOSTILE) | {"settings": {HOSTILE: HOSTILE}}
     ]
     page = render(rounds, clients, about)
     read = Reader(page)
@@ -120,7 +121,7 @@ def test_without_clients_what_needs_them_is_skipped_and_said(small, clients):
 
 
 def test_without_accuracy_the_objective_leads(make):
-    read = Reader(render(*make(accuracy=False)))
+    read = Reader(render(*make(methods=("FedAvg", "CA-Fed"), accuracy=False)))
     figures = [a["id"] for tag, a in read.tags if tag == "figure"]
     assert figures == ["figure-learning", "figure-available", "figure-included", "figure-importance"]
     assert "Final objective" in read.words
@@ -155,11 +156,19 @@ def test_everything_diverged(small):
 
 
 def test_an_almost_empty_about(small):
-    assert "ends best" in Reader(render(small.rounds, small.clients, {})).words
+    assert "ends best" in Reader(render(small.rounds, None, {})).words
+
+
+def test_what_reads_alike_is_marked_alike(small):
+    flat = small.rounds.with_columns(pl.lit(0.0, pl.Float32).alias("worst_decile"))
+    flat = flat.with_columns(pl.when(method="FedAvg").then("test_accuracy").otherwise(0.9).alias("test_accuracy"))
+    marked = re.findall(r'<td class="best"><span>([^<]*)</span>', render(flat, None, small.about))
+    assert marked.count("90.0%") == 4  # two methods, final and time average
+    assert "0.0%" not in marked
 
 
 def test_a_chosen_baseline(small):
-    assert "vs CA-Fed" in Reader(render(*small, baseline="CA-Fed")).words
+    assert "vs CA-Fed" in Reader(render(small.rounds, None, small.about, baseline="CA-Fed")).words
 
 
 def test_runs_of_unequal_length_are_told(small):
@@ -169,13 +178,13 @@ def test_runs_of_unequal_length_are_told(small):
 
 def test_many_methods(make):
     many = make(methods=tuple(f"method {n}" for n in range(14)), seeds=1, rounds=6, clients=4, evaluate_every=3)
-    assert Reader(render(*many)).words.count("method 13") >= 2
+    assert Reader(render(many.rounds, None, many.about)).words.count("method 13") >= 2
 
 
 def test_the_file_is_whole_or_not_there(small, tmp_path, monkeypatch):
-    path = write(tmp_path / "report.html", *small)
+    path = write(tmp_path / "report.html", small.rounds, None, small.about)
     text = path.read_text(encoding="utf-8")
-    assert text == render(*small)
+    assert text == render(small.rounds, None, small.about)
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
     def full(*_):
@@ -188,5 +197,5 @@ def test_the_file_is_whole_or_not_there(small, tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_the_demo_page_is_small(demo):
-    assert len(render(*demo).encode()) < 1_000_000
+def test_the_demo_page_is_small(demo_page):
+    assert demo_page.stat().st_size < 1_000_000

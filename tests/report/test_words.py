@@ -1,9 +1,9 @@
 import polars as pl
 
-from fedtide.report.fleet import fleet
 from fedtide.report.figures import class_accuracy
+from fedtide.report.fleet import fleet
 from fedtide.report.statistics import per_seed, summary
-from fedtide.report.words import answer, change, clean, percent, short, value
+from fedtide.report.words import answer, change, clean, percent, settings, short, value
 
 
 def told(rounds: pl.DataFrame, baseline: str | None = None) -> str:
@@ -35,7 +35,11 @@ def test_numbers_as_text():
         "0.00",
     )
     assert change("objective", -0.01234) == "−0.0123"
-    assert (clean("a\x00\n b"), short("abcdef", 4)) == ("a b", "abc…")
+    assert (clean("a\x00\n b"), short("a long name, variant 2", 12)) == ("a b", "a long n…t 2")
+
+
+def test_settings_without_an_owner_stand_for_themselves():
+    assert settings({"a.b": True, "c": 0.25}) == [("a.b", "yes"), ("c", "0.25")]
 
 
 def test_a_clear_difference_is_stated_with_its_interval(make):

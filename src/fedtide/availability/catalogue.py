@@ -16,7 +16,7 @@ from fedtide.availability.phones import Phones
 from fedtide.availability.populations import paper_population, spatial_population
 from fedtide.availability.random_access import RandomAccess
 from fedtide.availability.trace import trace
-from fedtide.errors import InvalidInput, did_you_mean
+from fedtide.errors import InvalidInput, one_of
 
 
 class Entry(NamedTuple):
@@ -70,5 +70,5 @@ CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 def find(name: str) -> Entry:
     """The catalogue's entry of that name."""
     if name not in CATALOGUE:
-        raise InvalidInput("availability", name, did_you_mean(name, CATALOGUE))
+        raise InvalidInput("availability", name, one_of(name, CATALOGUE))
     return CATALOGUE[name]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.availability.base import Numbers, Process, lag_one
+from fedtide.availability.base import Numbers, Process, count_clients, lag_one
 from fedtide.errors import require
 from fedtide.streams import Stream
 from fedtide.types import part
@@ -84,25 +84,30 @@ def _stochastic(value: Any) -> np.ndarray:
 
 
 def _as_matrix(value: Any, clients: int | None, states: int) -> np.ndarray:
-    require(len(value) == states, "active_sets", f"{len(value)} sets", f"one for each of the {states} states")
-    if all(np.asarray(row).dtype == bool and np.ndim(row) == 1 for row in value):
-        width = {len(row) for row in value}
-        require(len(width) == 1 and 0 not in width, "active_sets", value, "rows of equal length, one entry a client")
-        wrong = clients is not None and width != {clients}
-        require(not wrong, "active_sets", f"{width} clients", f"one entry for each of {clients} clients")
-        return np.array([list(row) for row in value]) if isinstance(value, list | tuple) else np.asarray(value)
-    require(
-        clients is not None, "active_sets", value, "booleans [states, clients], or numbers of clients and `clients`"
-    )
-    matrix = np.zeros((states, clients or 0), bool)
-    for i, row in enumerate(value):
-        members = np.asarray(row)
-        if members.size:
-            fine = members.ndim == 1 and members.dtype.kind in "iu" and len(np.unique(members)) == len(members)
-            require(fine, f"active_sets[{i}]", row, "distinct numbers of clients (or booleans for all clients)")
-            inside = bool(((members >= 0) & (members < matrix.shape[1])).all())
-            require(inside, f"active_sets[{i}]", row, f"clients in 0 … {matrix.shape[1] - 1}")
-            matrix[i, members] = True
+    """bool[states, clients] from either way to write the sets."""
+    try:
+        rows = [np.asarray(row) for row in value]
+    except (TypeError, ValueError):
+        rows = []
+    require(len(rows) == states, "active_sets", value, f"one set for each of the {states} states")
+    if all(row.dtype == bool and row.ndim == 1 for row in rows):
+        width = clients or len(rows[0])
+        fine = width > 0 and all(len(row) == width for row in rows)
+        require(fine, "active_sets", value, f"rows with one boolean for each of {width} clients")
+        return np.stack(rows)
+    if clients is None:
+        require(False, "active_sets", value, "booleans [states, clients], or numbers of clients and `clients`")
+    clients = count_clients(clients) or 0
+    matrix = np.zeros((states, clients), bool)
+    for i, row in enumerate(rows):
+        if row.size:
+            fine = row.ndim == 1 and row.dtype.kind in "iu" and len(np.unique(row)) == len(row)
+            require(
+                fine, f"active_sets[{i}]", row.tolist(), "distinct numbers of clients, or a boolean for each client"
+            )
+            inside = bool(((row >= 0) & (row < clients)).all())
+            require(inside, f"active_sets[{i}]", row.tolist(), f"clients in 0 … {clients - 1}")
+            matrix[i, row] = True
     return matrix
 
 

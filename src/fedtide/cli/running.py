@@ -119,12 +119,17 @@ def _start(config: "Config", folder: Path, command: list[str]) -> None:
 
 def _simulate(config: "Config", folder: Path, about: dict[str, Any], resume: bool) -> "Result":
     from fedtide import simulate
-    from fedtide.cli.progress import RoundsProgress
     from fedtide.experiments import build
 
     experiment = build(config)
-    about = {**about, "title": config.title or folder.name, "config": config.origin.text}
-    with RoundsProgress(experiment.methods, config.run.rounds) as progress, warnings.catch_warnings():
+    about = {
+        **about,
+        "title": config.title or folder.name,
+        "config": config.origin.text,
+        "problem": {"name": config.problem.name},
+        "availability": {"name": config.availability.name},
+    }
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the result says them again, and after the bars
         return simulate(
             experiment.problem,
@@ -133,7 +138,7 @@ def _simulate(config: "Config", folder: Path, about: dict[str, Any], resume: boo
             **experiment.options,
             out=folder,
             resume=resume,
-            progress=progress,
+            progress=True,
             about=about,
         )
 

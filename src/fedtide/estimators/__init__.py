@@ -1,7 +1,8 @@
 """Estimators: what the server believes about availability (π̂) and its persistence (λ̂)."""
 
 from fedtide.estimators.bayesian import Bayesian
+from fedtide.estimators.blind import Blind
 from fedtide.estimators.discounted import Discounted
 from fedtide.estimators.oracle import Oracle
 
-__all__ = ["Bayesian", "Discounted", "Oracle"]
+__all__ = ["Bayesian", "Blind", "Discounted", "Oracle"]

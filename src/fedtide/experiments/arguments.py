@@ -162,7 +162,10 @@ def _members(hint: Any) -> tuple[Any, ...]:
     if hint == npt.ArrayLike:
         return (np.ndarray,)
     if typing.get_origin(hint) in (Union, types.UnionType):
-        return tuple(inner for member in typing.get_args(hint) for inner in _members(member))
+        members = tuple(inner for member in typing.get_args(hint) for inner in _members(member))
+        # `Array | Any` says "something like an array" to type checkers; here it means numbers.
+        like_array = any(member in _ARRAYS for member in members)
+        return tuple(member for member in members if not (like_array and member is Any))
     return (hint,)
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedtide.errors import InvalidInput, did_you_mean
+from fedtide.errors import InvalidInput, one_of
+from fedtide.estimators import Blind
 from fedtide.types import Aggregation, Estimator, Participation, Server, Solver, part
 
 
@@ -19,6 +20,11 @@ class Method:
     solver: Solver
     aggregation: Aggregation
     server: Server
+
+    def __post_init__(self):
+        if self.participation.needs_estimates and isinstance(self.estimator, Blind):
+            policy = type(self.participation).__name__
+            raise InvalidInput("estimator", "Blind", f"one that estimates (Bayesian, …): {policy} looks at π̂")
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ def method(*, title: str, facts: Facts, bibtex: str) -> Callable[[Callable[..., 
 def find(name: str) -> Entry:
     """The catalogue's entry of that name."""
     if name not in CATALOGUE:
-        raise InvalidInput("method", name, did_you_mean(name, CATALOGUE))
+        raise InvalidInput("method", name, one_of(name, CATALOGUE))
     return CATALOGUE[name]
 
 
@@ -83,5 +89,5 @@ def compose(base: Method, **parts: Any) -> Method:
     allowed = ("name", "estimator", "participation", "solver", "aggregation", "server")
     for key in parts:
         if key not in allowed:
-            raise InvalidInput("part", key, did_you_mean(key, allowed))
+            raise InvalidInput("part", key, one_of(key, allowed))
     return replace(base, **parts)

@@ -1,7 +1,7 @@
 """F3AST: even out long-run participation rates."""
 
 from fedtide.aggregation import WeightedSum
-from fedtide.estimators import Bayesian
+from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import RateTracking
 from fedtide.servers import Optimiser
@@ -35,6 +35,6 @@ def f3ast(
     w ← w − η_s Σ_{k∈S} (α_k / r_k) Δ_k. It tracks the rate r of its own selection and needs no estimate of π.
     """
     return Method(
-        "f3ast", Bayesian(), RateTracking(clients, smoothing, correlated), Sgd(rate, work), WeightedSum(),
+        "f3ast", Blind(), RateTracking(clients, smoothing, correlated), Sgd(rate, work), WeightedSum(),
         Optimiser(rate=server_rate),
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """FedAvg: average whoever is there."""
 
 from fedtide.aggregation import WeightedSum
-from fedtide.estimators import Bayesian
+from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import Everyone, UniformSample
 from fedtide.servers import Optimiser
@@ -30,5 +30,5 @@ def fedavg(rate: float = 0.1, server_rate: float = 1.0, clients: int | None = No
     """
     participation = Everyone() if clients is None else UniformSample(clients)
     return Method(
-        "fedavg", Bayesian(), participation, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate)
+        "fedavg", Blind(), participation, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate)
     )

@@ -2,13 +2,25 @@
 
 from typing import ClassVar
 
+import jax.numpy as jnp
+from jax import Array
+
 
 class Policy:
     """Declares what a policy asks for. By default nothing, and it may invite all who are available."""
 
+    needs_estimates: ClassVar[bool] = False  # π̂ (and λ̂) of every client
     needs_losses: ClassVar[bool] = False  # the losses of the available clients at the current model
     needs_optimum: ClassVar[bool] = False  # each client's smallest training loss F*_k
 
     def capacity(self, available: int) -> int:
         """The most clients that can be invited when at most `available` are there."""
         return available
+
+
+def share_of_all(importance: Array, weight: Array) -> Array:
+    """Σ α / Σ weight: the factor that normalises weights to sum 1 (Σ α = 1).
+
+    Exactly 1 when the weights are α itself, so that with everybody there normalised and fixed weights agree to the bit.
+    """
+    return importance.sum() / jnp.maximum(weight.sum(), jnp.finfo(weight.dtype).tiny)

@@ -48,6 +48,7 @@ class CorrelationAware(Policy):
     threshold: float = 0.0
     optimum: Literal["zero", "oracle", "running_min"] = "zero"
     strict: bool = False
+    needs_estimates: ClassVar[bool] = True
     needs_losses: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -126,6 +127,7 @@ def correlation_aware_weights(
     require(bool(((pi > 0) & (pi <= 1)).all()), "availability", pi, "in (0, 1]")
     require(bool((np.abs(lam) <= 1).all()), "correlation", lam, "in [−1, 1]")
     require(kappa_squared >= 0, "kappa_squared", kappa_squared, "0 or more")
+    require(threshold >= 0, "threshold", threshold, "0 or more")
     with jax.enable_x64(True):
         kept = np.asarray(_exclude(alpha, pi, lam, gap, float(kappa_squared), float(threshold), strict=strict))
     return np.where(kept, alpha / pi, 0.0)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.participation.base import Policy
+from fedtide.participation.base import Policy, share_of_all
 from fedtide.types import Decision, Observation, Population, part
 
 
@@ -25,5 +25,5 @@ class Everyone(Policy):
     def decide(self, state: Array, seen: Observation) -> tuple[Decision, Array]:
         weight = jnp.where(seen.available, state, 0)
         if self.normalise:
-            weight = weight / jnp.maximum(weight.sum(), jnp.finfo(weight.dtype).tiny)
+            weight = weight * share_of_all(state, weight)
         return Decision(seen.available, weight), state

@@ -1,5 +1,7 @@
 """The more available clients only."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -19,6 +21,7 @@ class MostAvailable(Policy):
     """
 
     fraction: float = 0.5
+    needs_estimates: ClassVar[bool] = True
 
     def __post_init__(self):
         require(0 < self.fraction <= 1, "participation.fraction", self.fraction, "in (0, 1]")

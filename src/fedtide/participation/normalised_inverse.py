@@ -1,9 +1,11 @@
 """Weights inverse to availability, normalised each round."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.participation.base import Policy
+from fedtide.participation.base import Policy, share_of_all
 from fedtide.types import Decision, Observation, Population, part
 
 
@@ -12,17 +14,18 @@ class NormalisedInverse(Policy):
     """All available clients, q_k = (α_k / π̂_k) / Σ_{j∈A} (α_j / π̂_j).
 
     Biased: the normalisation of each round brings back part of the bias that the inverse removes. With α = (½, ½)
-    and π = (.9, .1) the effective importance is (.9, .1). Unbiased only when all π are equal.
+    and π = (.9, .1) the effective importance is (.9, .1). Unbiased when all π and all α are equal, or nobody is absent.
 
     Reference: Tan et al., "AdaFed: optimizing participation-aware federated learning with adaptive aggregation
     weights", IEEE TNSE 2022.
     """
 
+    needs_estimates: ClassVar[bool] = True
 
     def init(self, population: Population) -> Array:
         return population.importance
 
     def decide(self, state: Array, seen: Observation) -> tuple[Decision, Array]:
         weight = jnp.where(seen.available, state / seen.estimate.availability, 0)
-        weight = weight / jnp.maximum(weight.sum(), jnp.finfo(weight.dtype).tiny)
+        weight = weight * share_of_all(state, weight)
         return Decision(seen.available, weight), state

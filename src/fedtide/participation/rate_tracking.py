@@ -42,7 +42,9 @@ class RateTracking(Policy):
 
     def decide(self, state: Rates, seen: Observation) -> tuple[Decision, Rates]:
         power = 1 if self.correlated else 2
-        invited = largest(state.importance**power / state.rate**2, seen.available, self.clients)
+        # A client without importance starts at rate 0: its score is 0, not 0/0.
+        score = jnp.where(state.importance > 0, state.importance**power / state.rate**2, 0)
+        invited = largest(score, seen.available, self.clients)
         rate = (1 - self.smoothing) * state.rate + self.smoothing * invited
         return Decision(invited, jnp.where(invited, state.importance / rate, 0)), state._replace(rate=rate)
 

@@ -24,6 +24,10 @@ class Subsample:
         require(self.clients >= 1, "participation.clients", self.clients, "1 or more")
 
     @property
+    def needs_estimates(self) -> bool:
+        return self.policy.needs_estimates
+
+    @property
     def needs_losses(self) -> bool:
         return self.policy.needs_losses
 

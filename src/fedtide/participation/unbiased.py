@@ -1,5 +1,7 @@
 """Weights inverse to availability."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -17,6 +19,7 @@ class Unbiased(Policy):
     IEEE/ACM ToN 2024.
     """
 
+    needs_estimates: ClassVar[bool] = True
 
     def init(self, population: Population) -> Array:
         return population.importance

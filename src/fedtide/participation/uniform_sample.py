@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import require
-from fedtide.participation.base import Policy
+from fedtide.participation.base import Policy, share_of_all
 from fedtide.participation.choice import largest
 from fedtide.types import Decision, Observation, Population, part
 
@@ -43,7 +43,7 @@ class UniformSample(Policy):
             weight = jnp.where(invited, state * total / count, 0)
         else:
             weight = jnp.where(invited, state, 0)
-            weight = weight / jnp.maximum(weight.sum(), jnp.finfo(weight.dtype).tiny)
+            weight = weight * share_of_all(state, weight)
         return Decision(invited, weight), state
 
     def capacity(self, available: int) -> int:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fedtide.errors import InvalidInput, did_you_mean
+from fedtide.errors import InvalidInput, one_of
 from fedtide.problems.classification import Classification, classification
 from fedtide.problems.digits import digits
 from fedtide.problems.models import Model, softmax_regression
@@ -35,7 +35,7 @@ CATALOGUE: dict[str, Entry] = {
 def find(name: str) -> Entry:
     """The catalogue's entry of that name."""
     if name not in CATALOGUE:
-        raise InvalidInput("problem", name, did_you_mean(name, CATALOGUE))
+        raise InvalidInput("problem", name, one_of(name, CATALOGUE))
     return CATALOGUE[name]
 
 

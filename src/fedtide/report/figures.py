@@ -25,7 +25,7 @@ POINTS, ROWS, COLUMNS = 300, 300, 800  # at most so many points a curve, clients
 PRESENT, INCLUDED, EXCLUDED = "#64798c", "#3182bd", "#e6752e"
 
 STEPS = [1, 2, 2.5, 5, 10]
-PERCENT = FuncFormatter(lambda x, _: f"{round(100 * x, 6):g}%")
+PERCENT = FuncFormatter(lambda x, _: f"{round(100 * x, 6):g}%".replace("-", "−"))
 POINTS_APART = FuncFormatter(lambda x, _: f"{round(100 * x, 6):+g}".replace("-", "−") if abs(x) > 1e-9 else "0")
 
 
@@ -73,7 +73,10 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
     methods = statistics.labels(rounds)
     curves = {m: _curve(finished.filter(pl.col("method") == m), "value") for m in methods}
     base = finished.filter(pl.col("method") == baseline).select("seed", "round", base="value")
-    against = finished.join(base, on=["seed", "round"]).with_columns(gap=pl.col("value") - pl.col("base"))
+    # Over decades of an objective only ratios can be seen.
+    relative = kind == "objective" and _decades(curves) is not None
+    gap = pl.col("value") / pl.col("base") - 1 if relative else pl.col("value") - pl.col("base")
+    against = finished.join(base, on=["seed", "round"]).with_columns(gap=gap)
     gaps = {m: _curve(against.filter(pl.col("method") == m), "gap") for m in methods if m != baseline}
     gaps = {m: c for m, c in gaps.items() if len(c.round)}
     what = "test accuracy" if kind == "accuracy" else "objective"
@@ -84,10 +87,11 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
     if low is not None:
         caption += f" The axis begins at {percent(low, 0)}; the first rounds lie below it."
     if gaps:
-        caption += f" Below: the difference to {clean(baseline)} on the same seed, where what seeds share cancels."
+        difference = "relative difference" if relative else "difference"
+        caption += f" Below: the {difference} to {clean(baseline)} on the same seed, where what seeds share cancels."
 
     def draw(narrow: bool):
-        height = (300 if narrow else 340) + (130 if gaps else 0) + (18 * -(-len(methods) // 2) if narrow else 0)
+        height = (300 if narrow else 340) + (130 if gaps else 0) + _room_for_names(curves, narrow)
 
         def paint(figure: Figure):
             ratios = [3.0, 1.5] if gaps else [1.0]
@@ -104,9 +108,10 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
                 axes[1].axhline(0, color=INK, lw=0.9, alpha=0.6)
                 _lines(axes[1], gaps, methods)
                 _gap_limits(axes[1], gaps)
-                axes[1].set_ylabel(f"vs {short(baseline, 12)}" + (", points" if kind == "accuracy" else ""))
-                if kind == "accuracy":
-                    axes[1].yaxis.set_major_formatter(POINTS_APART)
+                who = clean(baseline) if len(clean(baseline)) <= 9 else "baseline"
+                axes[1].set_ylabel(f"vs {who}" + (", points" if kind == "accuracy" else ""))
+                if kind == "accuracy" or relative:
+                    axes[1].yaxis.set_major_formatter(POINTS_APART if kind == "accuracy" else PERCENT)
             _over_rounds(axes[-1], curves)
             _name_lines(figure, axes[0], curves, methods, narrow)
 
@@ -135,7 +140,7 @@ def objective(rounds: pl.DataFrame) -> Picture | None:
             _over_rounds(axes, curves)
             _name_lines(figure, axes, curves, methods, narrow)
 
-        return (260 + 18 * -(-len(methods) // 2) if narrow else 280), paint
+        return (260 if narrow else 280) + _room_for_names(curves, narrow), paint
 
     return _picture("objective", alt, caption, draw)
 
@@ -190,12 +195,18 @@ def _gap_limits(axes: Axes, gaps: dict[str, Curve]) -> None:
         axes.set_ylim(low - 0.06 * (high - low), high + 0.06 * (high - low))
 
 
-def _maybe_log(axes: Axes, curves: dict[str, Curve]) -> None:
+def _decades(curves: dict[str, Curve]) -> float | None:
+    """The ratio of the largest to the smallest value, where it is large and all values are positive."""
     drawn = [c for c in curves.values() if len(c.round)]
     low, high = (min(c.low.min() for c in drawn), max(c.high.max() for c in drawn)) if drawn else (0, 0)
-    if low > 0 and high / low > 30:
+    return high / low if low > 0 and high / low > 30 else None
+
+
+def _maybe_log(axes: Axes, curves: dict[str, Curve]) -> None:
+    ratio = _decades(curves)
+    if ratio is not None:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 1e3 else (1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if ratio > 1e3 else (1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
 
@@ -207,15 +218,26 @@ def _over_rounds(axes: Axes, curves: dict[str, Curve]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=STEPS))
 
 
+def _named_above(drawn: dict[str, Curve], narrow: bool) -> bool:
+    return bool(drawn) and (narrow or len(drawn) > 12)
+
+
+def _room_for_names(curves: dict[str, Curve], narrow: bool) -> int:
+    drawn = {m: c for m, c in curves.items() if len(c.round)}
+    return _legend_height([short(m, 20) for m in drawn], narrow) if _named_above(drawn, narrow) else 0
+
+
 def _name_lines(figure: Figure, axes: Axes, curves: dict[str, Curve], methods: list[str], narrow: bool) -> None:
     """Names at the ends of the lines where there is room beside them, otherwise above."""
     drawn = {m: c for m, c in curves.items() if len(c.round)}
-    if narrow or len(drawn) > 12:
+    if not drawn:
+        return
+    if _named_above(drawn, narrow):
         handles = [
             Line2D([], [], color=colour(methods.index(m)), ls=dash(methods.index(m)), lw=2.2, label=short(m, 20))
             for m in drawn
         ]
-        _legend(figure, handles, columns=2 if narrow else 5)
+        _legend(figure, handles, narrow)
         return
     figure.draw_without_rendering()  # settles the limits
     apart = 15 / (axes.bbox.height or 1)
@@ -248,11 +270,25 @@ def _spread(wanted: np.ndarray, apart: float) -> np.ndarray:
     return places
 
 
-def _legend(figure: Figure, handles: list[Any], columns: int) -> None:
-    columns = min(columns, len(handles))
+def _legend(figure: Figure, handles: list[Any], narrow: bool, at_corner: bool = False) -> None:
+    """A legend above everything, read along its rows; `at_corner` where nothing else makes room for it."""
+    columns = _legend_columns([h.get_label() for h in handles], narrow)
     rows = -(-len(handles) // columns)
     across = [handles[r * columns + c] for c in range(columns) for r in range(rows) if r * columns + c < len(handles)]
-    figure.legend(handles=across, loc="outside upper left", ncols=columns)
+    place: dict[str, Any] = (
+        {"loc": "upper left", "bbox_to_anchor": (0, 0.99)} if at_corner else {"loc": "outside upper left"}
+    )
+    figure.legend(handles=across, ncols=columns, **place)
+
+
+def _legend_columns(names: list[str], narrow: bool) -> int:
+    """As many as fit beside each other."""
+    room = (NARROW if narrow else WIDE) // (42 + 7 * max(map(len, names)))
+    return int(np.clip(room, 1, min(6, len(names))))
+
+
+def _legend_height(names: list[str], narrow: bool) -> int:
+    return 18 * -(-len(names) // _legend_columns(names, narrow))
 
 
 # --- clients × rounds --------------------------------------------------------------------------------------------
@@ -311,6 +347,7 @@ def available(clients: pl.DataFrame, fleet: Fleet) -> Picture:
             axes = figure.subplots()
             _image(axes, [(here, PRESENT)], shown.rounds)
             _bands(axes, shown, fleet, wrap=12 if narrow else 26, width=270 if narrow else 600)
+            axes.xaxis.set_major_locator(MaxNLocator(4 if narrow else 8, integer=True, steps=STEPS))
             axes.set_xlabel("Round")
 
         return 260 if narrow else 310, paint
@@ -326,14 +363,14 @@ def included(clients: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Picture
     methods = [m for m in methods if m in share]
     runs = clients.group_by("seed").agg(pl.col("method").n_unique()).sort("method", "seed", descending=[True, False])
     seed = runs["seed"][0]
-    panels = []
+    panels = {}
     one = clients.filter(pl.col("seed") == seed)
     shown = grid(one, fleet)
     methods = [m for m in methods if not one.filter(pl.col("method") == m).is_empty()]
     for method in methods:
         own = one.filter(pl.col("method") == method)
         here, asked = matrix(own, fleet, shown, "active"), matrix(own, fleet, shown, "invited")
-        panels.append((here & ~asked, asked))
+        panels[method] = (here & ~asked, asked)
     told = [f"{clean(m)} {percent(share[m], 0)}" for m in methods]
     alt = f"Pictures of whom each method included in each round. Share of the available included: {', '.join(told)}."
     caption = (
@@ -342,38 +379,68 @@ def included(clients: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Picture
         f"the classes as above.{shown.note}"
     )
 
+    def panel(axes: Axes, method: str, first: bool, narrow: bool):
+        _image(axes, [(panels[method][0], EXCLUDED), (panels[method][1], INCLUDED)], shown.rounds)
+        _bands(axes, shown, fleet, wrap=17 if first and not narrow else 0, width=140 if narrow else 200)
+
+    def legend():
+        return [
+            Patch(color=INCLUDED, label="included"),
+            Patch(color=EXCLUDED, label="available, left out"),
+            Patch(facecolor="none", edgecolor=INK, lw=0.6, label="absent"),
+        ]
+
+    asides = {m: (share[m], "included") for m in methods}
+    several = len(fleet.names) > 1
+    return _multiples("included", alt, caption, asides, panel, legend, (130 if several else 2, 12 if several else 2))
+
+
+def _multiples(
+    name: str,
+    alt: str,
+    caption: str,
+    asides: dict[str, tuple[float, str]],
+    panel: Callable[[Axes, str, bool, bool], None],
+    legend: Callable[[], list[Any]],
+    left: tuple[float, float],
+) -> Picture:
+    """A panel for each method, with a share and what it is a share of beside its name.
+
+    Placed by hand, in pixels, since all panels are alike: `left` is the room at the left of each row, for the wide and
+    the narrow layout.
+    """
+    methods = list(asides)
+
     def draw(narrow: bool):
         columns = min(len(methods), 2 if narrow else 3)
         rows = -(-len(methods) // columns)
+        width, height, across, down, margin = NARROW if narrow else WIDE, 112 if narrow else 150, 24, 30, left[narrow]
+        handles = legend()
+        top = 30 + _legend_height([h.get_label() for h in handles], narrow)
+        total = top + rows * height + (rows - 1) * down + 44
+        panel_width = (width - margin - 14 - (columns - 1) * across) / columns
 
         def paint(figure: Figure):
-            axes = figure.subplots(rows, columns, sharex=True, squeeze=False)
-            for n, ax in enumerate(axes.flat):
-                if n >= len(methods):
-                    ax.set_visible(False)
-                    continue
-                excluded, asked = panels[n]
-                _image(ax, [(excluded, EXCLUDED), (asked, INCLUDED)], shown.rounds)
-                _bands(
-                    ax, shown, fleet, wrap=17 if n % columns == 0 and not narrow else 0, width=140 if narrow else 200
-                )
-                _heading(ax, methods[n], share[methods[n]], "included", narrow)
-                if n + columns >= len(methods):
-                    ax.set_xlabel("Round")
-                    ax.xaxis.set_tick_params(labelbottom=True)
-            _legend(
-                figure,
-                [
-                    Patch(color=INCLUDED, label="included"),
-                    Patch(color=EXCLUDED, label="available, left out"),
-                    Patch(facecolor="none", edgecolor=INK, lw=0.6, label="absent"),
-                ],
-                columns=3,
-            )
+            figure.set_layout_engine("none")
+            _legend(figure, handles, narrow, at_corner=True)
+            for n, method in enumerate(methods):
+                row, column = divmod(n, columns)
+                x, y = margin + column * (panel_width + across), total - top - row * (height + down) - height
+                axes = figure.add_axes((x / width, y / total, panel_width / width, height / total))
+                panel(axes, method, column == 0, narrow)
+                share, what = asides[method]
+                axes.set_title(short(method, 13 if narrow else 15), pad=4)
+                aside = percent(share, 0) if narrow else f"{percent(share, 0)} {what}"
+                axes.set_title(aside, loc="right", pad=4, fontweight="normal", fontsize=11)
+                axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
+                lowest = n + columns >= len(methods)
+                axes.tick_params(labelbottom=lowest)
+                if lowest:
+                    axes.set_xlabel("Round")
 
-        return 34 + rows * (155 if narrow else 190), paint
+        return total, paint
 
-    return _picture("included", alt, caption, draw)
+    return _picture(name, alt, caption, draw)
 
 
 def _image(axes: Axes, layers: list[tuple[np.ndarray, str]], rounds: np.ndarray) -> None:
@@ -383,7 +450,6 @@ def _image(axes: Axes, layers: list[tuple[np.ndarray, str]], rounds: np.ndarray)
         pixels[mask] = [*bytes.fromhex(hexadecimal[1:]), 255]
     extent = (rounds[0] - 0.5, rounds[-1] + 0.5, len(pixels), 0)
     axes.imshow(pixels, interpolation="none", aspect="auto", extent=extent)
-    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
     for side in axes.spines.values():
         side.set_visible(True)
         side.set_alpha(0.35)
@@ -410,12 +476,6 @@ def _bands(axes: Axes, shown: Grid, fleet: Fleet, wrap: int, width: float) -> No
             names.append(_wrapped(fleet.names[c], wrap))
     axes.set_yticks(middles, names)
     axes.tick_params(axis="y", length=0, pad=12)
-
-
-def _heading(axes: Axes, name: str, share: float, what: str, narrow: bool) -> None:
-    axes.set_title(short(name, 13 if narrow else 15), pad=4)
-    aside = percent(share, 0) if narrow else f"{percent(share, 0)} {what}"
-    axes.set_title(aside, loc="right", pad=4, fontweight="normal", fontsize=11)
 
 
 def _wrapped(name: str, width: int) -> str:
@@ -479,46 +539,31 @@ def importance(clients: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Pictu
     )
     caption = (
         "Cumulative importance: the share of all weight given so far that went to each class of clients; dashed, the "
-        "target. The percentage is the weight that ends with the wrong class (total variation between both)."
+        "target. The percentage is the weight that ends with the wrong class (total variation from the target)."
     )
     equal = np.ptp(fleet.target) < 1e-6
     top = min(1.0, 1.08 * max(fleet.target.max(), *(found[m].share.max() for m in methods)))
 
-    def draw(narrow: bool):
-        columns = min(len(methods), 2 if narrow else 3)
-        rows = -(-len(methods) // columns)
+    last = max(found[m].round[-1] for m in methods)
 
-        def paint(figure: Figure):
-            axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-            for n, ax in enumerate(axes.flat):
-                if n >= len(methods):
-                    ax.set_visible(False)
-                    continue
-                for c, target in enumerate(fleet.target[:1] if equal else fleet.target):
-                    ax.axhline(target, color=INK if equal else class_colour(c), ls=(0, (3, 2.5)), lw=1.1, alpha=0.8)
-                for c in range(len(fleet.names)):
-                    own = found[methods[n]]
-                    ax.plot(own.round, own.share[:, c], color=class_colour(c), lw=1.9)
-                ax.set_ylim(0, top)
-                ax.set_xlim(0, max(found[m].round[-1] for m in methods))
-                ax.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
-                ax.yaxis.set_major_formatter(PERCENT)
-                ax.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
-                ax.grid(axis="y", color=INK, alpha=0.12, lw=0.7)
-                _heading(ax, methods[n], off[methods[n]], "misplaced", narrow)
-                if n + columns >= len(methods):
-                    ax.set_xlabel("Round")
-                    ax.xaxis.set_tick_params(labelbottom=True)
-            handles = [
-                Line2D([], [], color=class_colour(c), lw=2.2, label=short(k, 40)) for c, k in enumerate(fleet.names)
-            ]
-            handles.append(Line2D([], [], color=INK, lw=1.1, ls=(0, (3, 2.5)), label="target"))
-            _legend(figure, handles, columns=1 if narrow else 3)
+    def panel(axes: Axes, method: str, first: bool, narrow: bool):
+        for c, target in enumerate(fleet.target[:1] if equal else fleet.target):
+            axes.axhline(target, color=INK if equal else class_colour(c), ls=(0, (3, 2.5)), lw=1.1, alpha=0.8)
+        for c in range(len(fleet.names)):
+            axes.plot(found[method].round, found[method].share[:, c], color=class_colour(c), lw=1.9)
+        axes.set_ylim(0, top)
+        axes.set_xlim(0, last)
+        axes.yaxis.set_major_formatter(PERCENT)
+        axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
+        axes.tick_params(labelleft=first)
+        axes.grid(axis="y", color=INK, alpha=0.12, lw=0.7)
 
-        legend = 17 * (len(fleet.names) + 1 if narrow else -(-(len(fleet.names) + 1) // 3))
-        return 34 + legend + rows * (145 if narrow else 170), paint
+    def legend():
+        lines = [Line2D([], [], color=class_colour(c), lw=2.2, label=short(k, 40)) for c, k in enumerate(fleet.names)]
+        return [*lines, Line2D([], [], color=INK, lw=1.1, ls=(0, (3, 2.5)), label="target")]
 
-    return _picture("importance", alt, caption, draw)
+    asides = {m: (off[m], "misplaced") for m in methods}
+    return _multiples("importance", alt, caption, asides, panel, legend, (42, 42))
 
 
 def class_accuracy(clients: pl.DataFrame, fleet: Fleet) -> pl.DataFrame:
@@ -581,9 +626,9 @@ def by_class(accuracy: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Pictur
                 Line2D([], [], color=colour(every.index(m)), marker="o", ms=6, lw=1.6, label=short(m, 20))
                 for m in methods
             ]
-            _legend(figure, handles, columns=2 if narrow else 6)
+            _legend(figure, handles, narrow)
 
-        legend = 18 * -(-len(methods) // (2 if narrow else 6))
+        legend = _legend_height([short(m, 20) for m in methods], narrow)
         return 50 + legend + band * len(kinds), paint
 
     return _picture("by-class", alt, caption, draw)

@@ -92,16 +92,11 @@ def _environment() -> jinja2.Environment:
         "clean": words.clean,
         "short": words.short,
         "drawing": lambda text: Markup(text),  # our own SVG, in which labels are escaped already
-        "setting": _setting,
+        "setting": words.setting,
+        "settings": words.settings,
         "sentence": lambda name: str(name).replace("_", " "),
     }
     return environment
-
-
-def _setting(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.6g}" if isinstance(value, float) else words.clean(value)
 
 
 def _meta(rounds: pl.DataFrame, about: dict[str, Any], methods: int, seeds: int) -> list[str]:
@@ -128,24 +123,22 @@ def _rows(summary: pl.DataFrame) -> list[dict[str, Any]]:
     ends = [abs(x) for c in ("difference", "difference_low", "difference_high") for x in summary[c] if x is not None]
     scale = max(ends, default=0.0) or 1.0
 
-    def cell(row: dict[str, Any], name: str, text: Any) -> dict[str, Any]:
-        low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-        spread = None if low is None else f"{text(kind, low).rstrip('%')} to {text(kind, high).rstrip('%')}"
-        return {"text": text(kind, row[name]), "spread": spread, "best": False}
+    def level(row: dict[str, Any], name: str) -> dict[str, Any]:
+        low, high = row[f"{name}_low"], row[f"{name}_high"]
+        spread = None if low is None else words.spread(kind, low, high)
+        return {"text": words.value(kind, row[name]), "spread": spread, "best": False}
 
-    def winner(name: str, highest: bool) -> int | None:
-        return None if len(summary) < 2 else summary[name].arg_max() if highest else summary[name].arg_min()
+    def difference(row: dict[str, Any], name: str) -> dict[str, Any]:
+        low, high = row[f"{name}_low"], row[f"{name}_high"]
+        spread = None if low is None else f"{words.change(kind, low)} to {words.change(kind, high)}"
+        return {"text": words.change(kind, row[name]), "spread": spread, "best": False}
 
-    winners = {"final": winner("final", up), "average": winner("average", up)}
-    winners |= {"worst_decile": winner("worst_decile", True), "objective": winner("objective", False)}
     out = []
-    for n, row in enumerate(summary.iter_rows(named=True)):
-        cells = {name: cell(row, name, words.value) for name in ("final", "average")}
-        cells |= {name: cell(row, name, words.change) for name in ("difference", "average_difference")}
-        cells["worst_decile"] = {"text": words.percent(row["worst_decile"]), "spread": None}
-        cells["objective"] = {"text": words.value("objective", row["objective"]), "spread": None}
-        for name, at in winners.items():
-            cells[name]["best"] = n == at
+    for row in summary.iter_rows(named=True):
+        cells = {name: level(row, name) for name in ("final", "average")}
+        cells |= {name: difference(row, name) for name in ("difference", "average_difference")}
+        cells["worst_decile"] = {"text": words.percent(row["worst_decile"]), "spread": None, "best": False}
+        cells["objective"] = {"text": words.value("objective", row["objective"]), "spread": None, "best": False}
         forest = None
         if row["difference"] is not None and not row["baseline"]:
             low = row["difference"] if row["difference_low"] is None else row["difference_low"]
@@ -162,6 +155,12 @@ def _rows(summary: pl.DataFrame) -> list[dict[str, Any]]:
                 "verdict": verdict,
             }
         out.append({**row, "name": words.clean(row["method"]), "cells": cells, "forest": forest})
+    for name, highest in {"final": up, "average": up, "worst_decile": True, "objective": False}.items():
+        at = summary[name].arg_max() if highest else summary[name].arg_min()
+        texts = [row["cells"][name]["text"] for row in out]
+        if at is not None and len(set(texts)) > 1:  # what reads alike is alike
+            for row in out:
+                row["cells"][name]["best"] = row["cells"][name]["text"] == texts[at]
     return out
 
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from fedtide.errors import InvalidInput, did_you_mean
+from fedtide.errors import InvalidInput, one_of
 
 Metric = Literal["accuracy", "objective"]
 
@@ -42,7 +42,7 @@ def chosen_baseline(rounds: pl.DataFrame, baseline: str | None) -> str:
     if baseline is None:
         return known[0]
     if baseline not in known:
-        raise InvalidInput("baseline", baseline, did_you_mean(baseline, known))
+        raise InvalidInput("baseline", baseline, one_of(baseline, known))
     return baseline
 
 

@@ -50,7 +50,6 @@ _STYLE: dict[Any, Any] = {
     "axes.linewidth": 0.8,
     "axes.facecolor": "none",
     "figure.facecolor": "none",
-    "savefig.facecolor": "none",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "xtick.major.size": 3,
@@ -61,7 +60,7 @@ _STYLE: dict[Any, Any] = {
     "legend.handlelength": 1.6,
     "legend.columnspacing": 1.4,
     "legend.borderpad": 0,
-    "legend.borderaxespad": 0,
+    "legend.borderaxespad": 0.35,
     "path.simplify": True,
 }
 
@@ -83,7 +82,6 @@ def canvas(width: float, height: float) -> Iterator[Figure]:
         warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # the browser has the glyphs
         layout = ConstrainedLayoutEngine(w_pad=0.04, h_pad=0.06, hspace=0.03)
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout=layout)
-        FigureCanvasSVG(figure)
         yield figure
 
 
@@ -92,7 +90,7 @@ def to_svg(figure: Figure, name: str, alt: str) -> str:
     buffer = StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with matplotlib.rc_context({"svg.hashsalt": name}):  # equal figures give equal text
-        figure.savefig(buffer, format="svg", metadata=nothing)
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)  # savefig draws everything twice
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)

@@ -33,7 +33,7 @@ def rows(summary: pl.DataFrame) -> list[list[str]]:
         if accuracy:
             cells += [percent(row["worst_decile"]), value("objective", row["objective"])]
         if len(summary) > 1:
-            cells += ["baseline" if row["baseline"] else _with_interval(row, "difference", change)]
+            cells += ["baseline" if row["baseline"] else _difference(row)]
         if summary["diverged"].sum() > 0:
             cells += [f"{row['diverged']} of {row['diverged'] + row['seeds']}" if row["diverged"] else "0"]
         out.append(cells)
@@ -47,7 +47,7 @@ def rich_table(summary: pl.DataFrame) -> "Table":
     from rich.text import Text
 
     found, body = best(summary), rows(summary)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))  # 80 columns hold it
     for n, name in enumerate(columns(summary)):
         widest = max(
             len(text) for text in (*name.split(), *(cells[n] for cells in body))
@@ -71,9 +71,7 @@ def best(summary: pl.DataFrame) -> int | None:
     return final.arg_max() if summary["metric"][0] == "accuracy" else final.arg_min()
 
 
-def _with_interval(row: dict[str, Any], name: str, text: Any) -> str:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    mean = text(row["metric"], row[name])
-    if low is None:
-        return mean
-    return f"{mean} [{text(row['metric'], low).rstrip('%')}, {text(row['metric'], high).rstrip('%')}]"
+def _difference(row: dict[str, Any]) -> str:
+    kind, low, high = row["metric"], row["difference_low"], row["difference_high"]
+    mean = change(kind, row["difference"])
+    return mean if low is None else f"{mean} [{change(kind, low)}, {change(kind, high)}]"

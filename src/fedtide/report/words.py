@@ -1,6 +1,7 @@
 """Numbers as text, and the answer in words."""
 
 import unicodedata
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -19,9 +20,10 @@ def clean(text: object) -> str:
 
 
 def short(text: object, most: int) -> str:
-    """Text of at most so many characters."""
+    """Text of at most so many characters: its beginning and its end, which tells variants apart."""
     text = clean(text)
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    tail = (most - 1) // 3
+    return text if len(text) <= most else text[: most - 1 - tail].rstrip() + "…" + text[len(text) - tail :].lstrip()
 
 
 def percent(share: float | None, decimals: int = 1) -> str:
@@ -34,6 +36,13 @@ def value(kind: Metric, number: float | None) -> str:
     return (
         NOTHING if number is None else percent(number) if kind == "accuracy" else _minus(f"{number:#.4g}".rstrip("."))
     )
+
+
+def spread(kind: Metric, low: float, high: float) -> str:
+    """The ends of an interval of values, without their unit."""
+    if kind == "accuracy":
+        return f"{100 * low:.1f} to {100 * high:.1f}"
+    return _minus(f"{low:.3g} to {high:.3g}")
 
 
 def change(kind: Metric, number: float | None) -> str:
@@ -54,6 +63,29 @@ def count(number: int, singular: str, plural: str | None = None) -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
+def setting(value: object) -> str:
+    """A single setting or fact."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else clean(value)
+
+
+def settings(flat: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Settings by dotted names, folded into one line for each part.
+
+    >>> settings({"solver": "Sgd", "solver.rate": 0.1, "solver.work": "Steps", "solver.work.count": 5})
+    [('solver', 'Sgd(rate=0.1, work=Steps(count=5))')]
+    """
+
+    def fold(name: str) -> str:
+        inner = [k for k in flat if k.startswith(f"{name}.") and "." not in k[len(name) + 1 :]]
+        inside = ", ".join(f"{clean(k[len(name) + 1 :])}={fold(k)}" for k in inner)
+        return setting(flat[name]) + (f"({inside})" if inside else "")
+
+    # A dotted name whose owner is missing stands for itself.
+    return [(clean(name), fold(name)) for name in flat if name.rpartition(".")[0] not in flat]
+
+
 def answer(summary: pl.DataFrame, seeds: pl.DataFrame, classes: pl.DataFrame | None, fleet: Fleet | None) -> Markup:
     """Which method ends best, by how much, how sure that is, and who is served worst.
 
@@ -63,17 +95,21 @@ def answer(summary: pl.DataFrame, seeds: pl.DataFrame, classes: pl.DataFrame | N
     if not rows:
         return Markup("No method finished: every seed diverged.")
     kind: Metric = summary["metric"][0]
-    what = "test accuracy" if kind == "accuracy" else "objective"
     ranked = sorted(rows.values(), key=lambda row: -row["final"] if kind == "accuracy" else row["final"])
     best = ranked[0]
+    reached = (
+        f"{value(kind, best['final'])} test accuracy"
+        if kind == "accuracy"
+        else f"an objective of {value(kind, best['final'])}"
+    )
     base = summary.filter("baseline")["method"][0]
     after = f"after {count(best['round'], 'round')}"
     over = f"averaged over {count(best['seeds'], 'seed')}" if best["seeds"] > 1 else "on one seed"
     name = Markup("<strong>{}</strong>").format(clean(best["method"]))
     if len(summary) == 1:
-        said = [Markup("{} reaches {} {} {}, {}.").format(name, _a(kind, best["final"]), what, after, over)]
+        said = [Markup("{} reaches {} {}, {}.").format(name, reached, after, over)]
     else:
-        said = [Markup("{} ends best: {} {} {}, {}.").format(name, _a(kind, best["final"]), what, after, over)]
+        said = [Markup("{} ends best: {} {}, {}.").format(name, reached, after, over)]
         against = [base] if base in rows and base != best["method"] else []
         against += [r["method"] for r in ranked[1:2] if r["method"] != base or base == best["method"]]
         gaps = [(other, statistics.paired(seeds, best["method"], other)) for other in against]
@@ -129,10 +165,6 @@ def _served(
         more = f"; {clean(kindest['method'])} does most for them, {percent(kindest['worst_decile'])}"
         said.append(Markup("{}{}.").format(tenth, more if kindest["worst_decile"] > best["worst_decile"] else ""))
     return said
-
-
-def _a(kind: Metric, number: float) -> str:
-    return value(kind, number) if kind == "accuracy" else f"{value(kind, number)} as the"
 
 
 def _side(number: float) -> str:

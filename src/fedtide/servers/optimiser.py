@@ -5,7 +5,7 @@ from typing import Any
 import optax
 from jax import Array
 
-from fedtide.errors import InvalidInput, did_you_mean, require
+from fedtide.errors import InvalidInput, one_of, require
 from fedtide.types import State, part
 
 _NAMES = ("sgd", "adam", "adagrad", "yogi", "rmsprop", "adamw", "lion", "amsgrad", "nadam", "adabelief")
@@ -26,12 +26,13 @@ class Optimiser:
 
     def __post_init__(self):
         if self.name not in _NAMES:
-            raise InvalidInput("server.name", self.name, "an optax optimiser; " + did_you_mean(self.name, _NAMES))
+            raise InvalidInput("server.name", self.name, one_of(self.name, _NAMES))
         require(self.rate >= 0, "server.rate", self.rate, "0 or more")
         try:
             self._optax()
-        except TypeError as error:
-            raise InvalidInput("server.options", dict(self.options), f"arguments of optax.{self.name}") from error
+        except (TypeError, ValueError) as error:
+            allowed = f"((name, value), …), arguments of optax.{self.name}"
+            raise InvalidInput("server.options", self.options, allowed) from error
 
     def init(self, w: Array) -> State:
         return self._optax().init(w)

@@ -2,5 +2,6 @@
 
 from fedtide.simulation.result import Result
 from fedtide.simulation.simulate import simulate
+from fedtide.simulation.sweep import sweep
 
-__all__ = ["Result", "simulate"]
+__all__ = ["Result", "simulate", "sweep"]

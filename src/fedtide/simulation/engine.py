@@ -214,7 +214,9 @@ class Replica(NamedTuple):
             draw = functools.partial(self._minibatch, stream, client)
             if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
                 drawn = jax.vmap(draw)(jnp.arange(steps))
-                task = Task(steps, self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn)))
+                # A GPU would spend more time on looping than on a few small steps; a CPU only compiles longer.
+                unroll = steps <= 8 and jax.default_backend() != "cpu"
+                task = Task(steps, self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn)), unroll)
             else:
                 task = Task(steps[client], self._gradient(draw))
             w_k, loss, row = solver.train(w, task, row, memory.shared)
@@ -279,8 +281,20 @@ def _in_chunks(f: Any, inputs: Any, chunk: int | None) -> Any:
 
 
 def _replicate(one: Any, method: Method, seeds: Array, *by_seed: Any) -> Any:
-    """vmap over seeds, then over the settings of the method's numbers. The last of `by_seed`, if a Carry, has both."""
-    both = isinstance(by_seed[-1], Carry)
-    inner = jax.vmap(one, in_axes=(None, 0, *(0 for _ in by_seed)))
-    axes = (0, None, *(0 if both and i == len(by_seed) - 1 else None for i in range(len(by_seed))))
-    return jax.vmap(inner, in_axes=axes)(method, seeds, *by_seed)
+    """`one` for all settings of the method's numbers [G] and all seeds [R]. A Carry in `by_seed` has both axes.
+
+    A GPU takes all replicas at once (vmap). A CPU takes one after the other within the same program: a replica then stays
+    in the cache, costs what it costs alone, and gives the same bits however many run beside it.
+    """
+    both = [isinstance(item, Carry) for item in by_seed]
+    if jax.default_backend() != "cpu":
+        inner = jax.vmap(one, in_axes=(None, 0, *(0 for _ in by_seed)))
+        return jax.vmap(inner, in_axes=(0, None, *(0 if b else None for b in both)))(method, seeds, *by_seed)
+
+    def setting(item: tuple[Method, list[Any]]) -> Any:
+        settings, carries = item
+        own = iter(carries)
+        inputs = tuple(next(own) if b else item for b, item in zip(both, by_seed, strict=True))
+        return jax.lax.map(lambda x: one(settings, *x), (seeds, *inputs))
+
+    return jax.lax.map(setting, (method, [item for b, item in zip(both, by_seed, strict=True) if b]))

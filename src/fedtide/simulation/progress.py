@@ -1,38 +1,18 @@
-"""A progress bar: method, rounds, rounds a second, time left."""
+"""Who hears how far a run is."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+
+Progress = Callable[[str, int, int], None]
+"""Called before a method's first and after each of its stretches: (label, rounds done, rounds in all)."""
 
 
-@contextmanager
-def progress_bar(wanted: bool | Callable[[str, int, int], None]) -> Iterator[Callable[[str, int, int], None]]:
-    """Yields a function (label, rounds done, rounds in all) that draws a bar on stderr, or does nothing."""
+def reporter(wanted: bool | Progress, labels: Iterable[str], rounds: int) -> AbstractContextManager[Progress]:
+    """Gives the function to call: the user's own, one that draws bars (True), or one that does nothing."""
     if not isinstance(wanted, bool):
-        yield wanted
-        return
+        return nullcontext(wanted)
     if not wanted:
-        yield lambda label, done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        return nullcontext(lambda label, done, total: None)
+    from fedtide.simulation.bars import RoundsProgress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        tasks = {}
-
-        def report(label: str, done: int, total: int) -> None:
-            if label not in tasks:
-                tasks[label] = bar.add_task(label, total=total, completed=done, speed="compiling")
-                return
-            task = bar.tasks[tasks[label]]
-            bar.update(task.id, completed=done)
-            elapsed = task.elapsed or 0
-            bar.update(task.id, speed=f"{done / elapsed:.0f} rounds/s" if elapsed > 0 else "")
-
-        yield report
+    return RoundsProgress(labels, rounds)

@@ -4,7 +4,7 @@ import logging
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,12 @@ from fedtide.errors import CheckpointError, FedtideError
 from fedtide.methods.base import Method
 from fedtide.simulation import checkpoint, describe, engine, memory
 from fedtide.simulation.cache import use_persistent_cache
-from fedtide.simulation.progress import progress_bar
+from fedtide.simulation.progress import Progress, reporter
 from fedtide.simulation.records import Columns, client_frame, client_rows, initial_rows, round_frame, round_rows
 from fedtide.simulation.result import Result, read_about, write_about
 from fedtide.simulation.setup import Setup, batch, labelled
 
 log = logging.getLogger("fedtide")
-
-Progress = Callable[[str, int, int], None]
-"""Called after each stretch: (label, rounds done, rounds in all)."""
 
 
 def simulate(
@@ -99,14 +96,16 @@ def simulate(
         "finished": False,
         "seconds": 0.0,
         "warnings": [],
-    } | (about or {})
+    }
+    for key, value in (about or {}).items():  # one level deep: {"problem": {"name": …}} keeps the problem's size
+        facts[key] = facts[key] | value if isinstance(facts.get(key), dict) else value
     folder = None if out is None else Path(out)
     if folder is not None:
         facts |= _open_folder(folder, facts, resume)
 
     parts: tuple[list[Columns], list[Columns]] = ([], [])
     models = {}
-    with progress_bar(progress) as report:
+    with reporter(progress, named, rounds) as report:
         for number, (label, method) in enumerate(named.items()):
             place = None if folder is None else folder / "checkpoints" / f"{number:02d}-{method.name}"
             run = _Run(setup, label, method, place)

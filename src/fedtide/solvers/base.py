@@ -30,5 +30,5 @@ def descend(w: Array, task: Task, step: Callable[[Array, Array, Any], tuple[Arra
         return w, total + loss, extra
 
     start = (w, jnp.zeros((), w.dtype), extra)
-    w_k, total, extra = jax.lax.fori_loop(0, task.steps, body, start)
+    w_k, total, extra = jax.lax.fori_loop(0, task.steps, body, start, unroll=task.unroll or None)
     return w_k, total / jnp.maximum(task.steps, 1), extra

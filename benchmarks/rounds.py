@@ -1,0 +1,119 @@
+"""Time of a round: 100 clients, 60→10 softmax regression, 200 samples each, 50 a round, 5 steps of batch 32."""
+
+import time
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from common import best_of
+
+import fedtide
+from fedtide.problems.classification import classification
+from fedtide.problems.models import softmax_regression
+from fedtide.simulation import engine
+from fedtide.simulation.setup import Setup, batch
+from fedtide.work import Steps
+
+CLIENTS, COHORT, SAMPLES, INPUTS, CLASSES, STEPS, BATCH, RIDGE, RATE = 100, 50, 200, 60, 10, 5, 32, 1e-2, 0.1
+
+
+def data() -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    draw = rng.standard_normal((CLIENTS, SAMPLES, INPUTS)).astype(np.float32)
+    labels = (draw @ rng.standard_normal((INPUTS, CLASSES)).astype(np.float32)).argmax(-1)
+    return list(zip(draw, labels, strict=True))
+
+
+def fedtide_rounds(replicas: int, rounds: int = 200) -> dict[str, float]:
+    """Seconds a round and replica, and seconds to compile, of a stretch of rounds as `simulate` runs it."""
+    problem = classification(softmax_regression(INPUTS, CLASSES), data(), ridge=RIDGE)
+    method = fedtide.methods.fedavg(rate=RATE, clients=COHORT, work=Steps(STEPS, BATCH))
+    availability = fedtide.availability.Always(CLIENTS)
+    setup = Setup(
+        problem, availability, {"FedAvg": method}, rounds=rounds, seeds=replicas, evaluate_every=rounds, history=0,
+        record_clients=False, chunk=None,
+    )  # fmt: skip
+    span, traces = setup.plan[0], setup.traces
+    settings, trace = batch([method]), traces[span]
+    shape = setup.shape(method, span, traces.most)
+    carry = engine.start(settings, setup.problem, setup.population, setup.seeds, traces.past, 0)
+    begun = time.perf_counter()
+    fixed = (setup.problem, setup.population, setup.seeds)
+    program = engine.run_stretch.lower(settings, *fixed, carry, jnp.int32(0), trace, shape).compile()
+    compiled = time.perf_counter() - begun
+
+    def run() -> object:
+        nonlocal carry
+        carry, _ = program(settings, *fixed, carry, jnp.int32(0), trace)
+        return carry
+
+    return {"seconds": best_of(run) / rounds / replicas, "compile": compiled}
+
+
+def limits() -> dict[str, float]:
+    """What a round must do at least: forward and backward products, and each minibatch read once."""
+    flops = COHORT * STEPS * BATCH * INPUTS * CLASSES * 2 * 2
+    return {"flops": flops, "bytes": 4.0 * COHORT * STEPS * BATCH * INPUTS}
+
+
+def torch_loop(rounds: int, threads: int) -> float:
+    """Seconds a round of the loop one writes first: a module, an optimiser, client after client."""
+    import torch
+
+    torch.set_num_threads(threads)
+    clients = [(torch.tensor(x), torch.tensor(y)) for x, y in data()]
+    model = torch.nn.Linear(INPUTS, CLASSES)
+    loss_of = torch.nn.CrossEntropyLoss()
+    current = {k: v.clone() for k, v in model.state_dict().items()}
+    rng = np.random.default_rng(0)
+
+    def one_round() -> None:
+        total = {k: torch.zeros_like(v) for k, v in current.items()}
+        for k in rng.choice(CLIENTS, COHORT, replace=False):
+            x, y = clients[k]
+            model.load_state_dict(current)
+            optimiser = torch.optim.SGD(model.parameters(), lr=RATE, weight_decay=RIDGE)
+            for _ in range(STEPS):
+                index = torch.randint(0, SAMPLES, (BATCH,))
+                optimiser.zero_grad()
+                loss_of(model(x[index]), y[index]).backward()
+                optimiser.step()
+            for name, value in model.state_dict().items():
+                total[name] += value / COHORT
+        current.update(total)
+
+    one_round()
+    times = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        one_round()
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def measure(machine: dict[str, object], replicas: Sequence[int] = (1, 10), torch: bool = True) -> list[dict[str, object]]:
+    """One row a program, in one run; ratios are to the faster PyTorch loop."""
+    rows: list[dict[str, object]] = []
+    loop = None
+    if torch:
+        loops = {threads: torch_loop(10, threads) for threads in (1, 2)}
+        loop = min(loops.values())
+        rows += [{"program": f"PyTorch loop, {n} threads", "ms a round": 1e3 * s, "ratio": loop / s} for n, s in loops.items()]
+    least = limits()
+    for count in replicas:
+        found = fedtide_rounds(count)
+        seconds = found["seconds"]
+        row = {"program": f"fedtide, {count} replicas", "ms a round": 1e3 * seconds}
+        if loop is not None:
+            row["ratio"] = loop / seconds
+        row |= {
+            "compile s": found["compile"],
+            "MFLOP": least["flops"] / 1e6,
+            "MB": least["bytes"] / 1e6,
+            "% of product rate": 100 * least["flops"] / seconds / 1e9 / float(machine["product_gflops"]),  # pyright: ignore
+            "% of copy rate": 100 * least["bytes"] / seconds / 1e9 / float(machine["copy_gbytes"]),  # pyright: ignore
+        }
+        rows.append(row)
+    jax.clear_caches()
+    return rows

@@ -1,0 +1,270 @@
+"""What the README and the documentation say about the code, taken from the code.
+
+    python docs/generate.py            # rewrites README.md, docs/*.md and docs/pictures/processes/*.svg
+    python docs/generate.py --check    # says what would change, and fails if anything would
+
+A page holds what is generated between `<!-- generated: NAME -->` and `<!-- end of generated -->`.
+"""
+
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import typer
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from fedtide import (
+    aggregation,
+    availability,
+    errors,
+    estimators,
+    experiments,
+    methods,
+    participation,
+    partitioners,
+    problems,
+    report,
+    servers,
+    simulation,
+    solvers,
+    streams,
+    types,
+    work,
+)
+from fedtide.cli import app
+from fedtide.experiments import as_written, dumps, settings
+from fedtide.experiments.arguments import in_words
+from fedtide.experiments.config import Config, Local, MethodChoice, Run, toml
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
+ROUNDS_IN_PICTURE = 96
+PACKAGES: dict[str, ModuleType] = {
+    module.__name__.removeprefix("fedtide."): module
+    for module in (
+        simulation, availability, estimators, participation, solvers, work, aggregation, servers, methods, problems,
+        partitioners, experiments, report, types, streams, errors,
+    )
+}  # fmt: skip
+NAME_IN_CONFIGURATIONS = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def method_table() -> str:
+    """Every method with its declared facts."""
+    rows = []
+    for entry in methods.CATALOGUE.values():
+        facts = entry.facts
+        needs = [name for name, needed in (("π̂, λ̂", facts.needs_estimates), ("losses", facts.needs_losses)) if needed]
+        name = f"**{entry.title}** `{entry.name}`"
+        row = [name, entry.summary.rstrip("."), facts.unbiased, ", ".join(needs) or "–", facts.server_memory]
+        rows.append([*row, facts.extra_messages])
+    headings = ["Method", "What it does", "Unbiased when", "Needs", "Server memory", "Extra messages"]
+    return table(headings, rows)
+
+
+def process_list() -> str:
+    """Every availability process: a picture, its summary and a configuration."""
+    sections = []
+    for entry in availability.CATALOGUE.values():
+        process = entry.build(**entry.example)
+        text = dumps({"name": entry.name, **as_written(entry.example)}, inline=True)
+        alternative = f"{process.clients} clients from top to bottom, {ROUNDS_IN_PICTURE} rounds from left to right"
+        sections += [
+            f"### {entry.name}\n",
+            f"{entry.summary}\n",
+            f"![{entry.name}: {alternative}](pictures/processes/{entry.name}.svg){{ .process }}\n",
+            f"```toml\n[availability]\n{text}```\n",
+        ]
+    return "\n".join(sections)
+
+
+def command_list() -> str:
+    """Every command: what it does, its options, examples."""
+    sections = []
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        text, *examples = inspect.cleandoc(command.help).split("\b")
+        arguments = [p for p in command.params if p.param_type_name == "argument"]
+        usage = " ".join(["fedtide", name, *(_usage(p) for p in arguments)])
+        options = [p for p in command.params if p.param_type_name == "option"]
+        sections += [f"## {name}\n", f"`{usage}{' [OPTIONS]' if options else ''}`\n", f"{' '.join(text.split())}\n"]
+        if options:
+            rows = [[f"`{p.opts[0]}`", str(p.help), _option_default(p)] for p in options]
+            sections.append(table(["Option", "", "Default"], rows))
+        for example in examples:
+            heading, *lines = example.strip("\n").split("\n")
+            code = inspect.cleandoc("\n".join(lines)).replace("\\[", "[")
+            if heading.startswith("Examples"):
+                sections.append(f"```console\n{re.sub('^', '$ ', code, flags=re.MULTILINE)}\n```\n")
+    return "\n".join(sections)
+
+
+def table_keys(model: type[BaseModel], *, extra: Mapping[str, str] | None = None) -> str:
+    """The keys of a table of the configuration."""
+    rows = []
+    for name, field in model.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        missing = default is PydanticUndefined
+        shown = "(needed)" if missing else "–" if default is None or isinstance(default, BaseModel) else _code(default)
+        rows.append([f"`{name}`", field.description or "", shown])
+    rows += [[f"`{name}`", text, "–"] for name, text in (extra or {}).items()]
+    return table(["Key", "Is", "Default"], rows)
+
+
+def arguments(catalogue: Mapping[str, Any]) -> str:
+    """The arguments of everything in a catalogue, as configurations write them."""
+    sections = []
+    for entry in catalogue.values():
+        sections += [f"**`{entry.name}`** {entry.summary}\n", _arguments(entry.build)]
+    return "\n".join(sections)
+
+
+def parts() -> str:
+    """The parts that a method's table may replace, by kind."""
+    packages = {
+        "estimator": estimators,
+        "participation": participation,
+        "solver": solvers,
+        "aggregation": aggregation,
+        "server": servers,
+    }
+    rows = []
+    for kind, package in packages.items():
+        for name, build in classes(package).items():
+            known = [f"`{argument}`" for argument in settings(build)]
+            summary = (inspect.getdoc(build) or "").split("\n")[0]
+            rows.append([f"`{kind}`", f"`{name}`", ", ".join(known) or "–", summary])
+    return table(["Key", "Name", "Arguments", ""], rows)
+
+
+def classes(package: ModuleType) -> dict[str, Callable[..., Any]]:
+    """A package's parts by their names in configurations."""
+    found = {name: getattr(package, name) for name in package.__all__}
+    return {NAME_IN_CONFIGURATIONS.sub("_", n).lower(): c for n, c in found.items() if isinstance(c, type)}
+
+
+def reference(package: ModuleType) -> str:
+    """One entry of the reference for each public name of a package.
+
+    Each by the module that defines it: some functions have the name of their module.
+    """
+    lines = [f"{inspect.getdoc(package)}\n"]
+    names = getattr(package, "__all__", None) or _defined_in(package)
+    for name in sorted(names, key=lambda name: name in ("Entry", "find")):  # what one looks for comes first
+        found = getattr(package, name)
+        if package is types and inspect.isclass(found):  # its fields and their shapes are the documentation
+            lines.append(f"## {name}\n\n``` {{ .python .source }}\n{inspect.getsource(found)}```\n")
+        elif inspect.isclass(found) or inspect.isfunction(found):
+            lines.append(f"::: {found.__module__}.{found.__name__}\n")
+    return "\n".join(lines)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "methods": method_table,
+    "processes": process_list,
+    "commands": command_list,
+    "config": lambda: table_keys(Config),
+    "config-run": lambda: table_keys(Run),
+    "config-local": lambda: table_keys(Local),
+    "config-method": lambda: table_keys(
+        MethodChoice, extra={kind: "a table that replaces this part" for kind in _REPLACED}
+    ),
+    "arguments-problems": lambda: arguments(problems.CATALOGUE),
+    "arguments-availability": lambda: arguments(availability.CATALOGUE),
+    "arguments-methods": lambda: arguments(methods.CATALOGUE),
+    "parts": parts,
+    **{f"reference-{name}": functools.partial(reference, package) for name, package in PACKAGES.items()},
+}
+_REPLACED = ("estimator", "participation", "solver", "aggregation", "server")
+
+
+def picture(trace: np.ndarray) -> str:
+    """bool[rounds, clients] as SVG, a row a client; one colour that is legible on light and on dark."""
+    rounds, clients = trace.shape
+    height = max(3, min(12, 96 // clients))
+    strokes = []
+    for client, here in enumerate(trace.T):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], here, [0]])))
+        middle = client * height + height / 2
+        strokes += [f"M{6 * start} {middle:g}h{6 * (end - start)}" for start, end in edges.reshape(-1, 2)]
+    size = f"{6 * rounds} {clients * height}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{6 * rounds}" '
+        f'height="{clients * height}"><path fill="none" stroke="#2a8fa3" stroke-width="{height - 1}" '
+        f'd="{"".join(strokes)}"/></svg>\n'
+    )
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Every page with generated blocks, and its text as it should be."""
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = path.read_text("utf-8")
+        if BLOCK.search(text):
+            yield path, BLOCK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]]().rstrip()}\n{found[3]}", text)
+
+
+def pictures() -> Iterator[tuple[Path, str]]:
+    """The picture of every process's example."""
+    for entry in availability.CATALOGUE.values():
+        trace = entry.build(**entry.example).sample(seed=0, rounds=ROUNDS_IN_PICTURE)
+        yield ROOT / "docs" / "pictures" / "processes" / f"{entry.name}.svg", picture(trace)
+
+
+def table(headings: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def _defined_in(module: ModuleType) -> list[str]:
+    own = {n: v for n, v in vars(module).items() if not n.startswith("_")}
+    return [n for n, v in own.items() if getattr(v, "__module__", None) == module.__name__]
+
+
+def _arguments(build: Callable[..., Any]) -> str:
+    rows = []
+    for name, parameter in settings(build).items():
+        written = as_written(parameter.default) if parameter.default is not parameter.empty else None
+        default = "(needed)" if parameter.default is parameter.empty else "–" if written is None else _code(written)
+        rows.append([f"`{name}`", in_words(parameter.annotation), default])
+    return table(["Argument", "Is", "Default"], rows)
+
+
+def _code(value: Any) -> str:
+    return f"`{toml(value)}`"
+
+
+def _usage(argument: Any) -> str:
+    name = argument.metavar or argument.name.upper()
+    return name if argument.required else f"[{name}]"
+
+
+def _option_default(option: Any) -> str:
+    if isinstance(option.show_default, str):
+        return option.show_default
+    return "–" if option.default is None else f"`{option.default}`"
+
+
+def main() -> None:
+    check = "--check" in sys.argv[1:]
+    stale = 0
+    for path, text in (*pages(), *pictures()):
+        if not path.exists() or path.read_text("utf-8") != text:
+            stale += 1
+            print(("stale: " if check else "written: ") + str(path.relative_to(ROOT)))
+            if not check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, "utf-8")
+    if check and stale:
+        sys.exit("run: python docs/generate.py")
+
+
+if __name__ == "__main__":
+    main()

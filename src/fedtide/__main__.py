@@ -1,0 +1,5 @@
+"""`python -m fedtide` is `fedtide`."""
+
+from fedtide.cli import main
+
+main()

@@ -1,0 +1,204 @@
+"""Commands that run: end to end on a federation of six quadratics."""
+
+import errno
+import json
+import shutil
+import tomllib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from fedtide import experiments
+from fedtide.cli import progress
+from fedtide.methods import CATALOGUE
+from fedtide.simulation import checkpoint
+
+FILES = {"run.json", "rounds.parquet", "clients.parquet", "models.safetensors", "report.html"}
+
+
+def tables(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    return pl.read_parquet(folder / "rounds.parquet"), pl.read_parquet(folder / "clients.parquet")
+
+
+def test_run(fedtide, config):
+    result = fedtide("run", config)
+    assert result.exit_code == 0
+    folder = Path("runs/small")
+    assert {path.name for path in folder.iterdir()} == FILES
+    *table, said, where = result.stdout.splitlines()
+    assert any("Unbiased" in line for line in table)
+    assert said.startswith("2 methods met the same 6 clients coming and going for 4 rounds: ")
+    assert where == "Report: runs/small/report.html"
+    assert "memory: about" in result.stderr
+    assert "4/4 rounds" in result.stderr
+    about = json.loads((folder / "run.json").read_text("utf-8"))
+    assert about["title"] == "Small"
+    assert about["command"] == f"fedtide run {config} --out runs/small"
+    assert about["config"] == config.read_text("utf-8")
+    rounds, clients = tables(folder)
+    assert rounds.height == 2 * 2 * (4 + 1)
+    assert clients.height == 2 * 2 * 4 * 6
+
+
+@pytest.mark.parametrize(("known", "more"), [(True, ", or go on with: fedtide resume there"), (False, "")])
+def test_a_folder_that_is_not_empty_is_refused(fedtide, config, known, more):
+    Path("there").mkdir()
+    (Path("there") / ("run.json" if known else "thesis.tex")).write_text("mine")
+    result = fedtide("run", config, "--out", "there")
+    assert result.exit_code == 2
+    assert result.stderr == f"error: there: exists and is not empty; choose another --out{more}\n"
+    assert [path.read_text() for path in Path("there").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("rate = 0.05", "rat = 0.05",
+         "methods[0].rat: unknown; did you mean 'rate'? known: aggregation, clients, estimator, label, local, name, "
+         "participation, rate, server, server_rate, solver"),
+        ("rounds = 4", "rounds = -4", "run.rounds = -4: must be a whole number, 1 or more"),
+        ('"paper_population"', '"paper_population"\nclients = 7',
+         "availability: 7 clients, but the problem has 6: both must have the same number"),
+        ('"paper_population"', '"markov"\navailability = 0.9\ncorrelation = -0.5',
+         "availability: correlation[0] = -0.5: must be in [-0.1111, 1) for availability 0.9"),
+        ('"unbiased"', '"unbiassed"',
+         f"methods[1].name: 'unbiassed' is unknown; did you mean 'unbiased'? known: {', '.join(sorted(CATALOGUE))}"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_bad_configuration_is_one_line_and_nothing_is_written(fedtide, config, command, old, new, line):
+    config.write_text(config.read_text("utf-8").replace(old, new, 1), "utf-8")
+    result = fedtide(command, "small.toml")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr == f"error: small.toml: {line}\n"
+    assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+def stop(*arguments):
+    raise KeyboardInterrupt
+
+
+def fill_disk(*arguments):
+    raise OSError(errno.ENOSPC, "No space left on device", "state.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "line"),
+    [
+        (stop, 130, "stopped; go on with: fedtide resume broken"),
+        (fill_disk, 1, "error: state.safetensors: No space left on device; nothing was lost; free space and run: "
+                       "fedtide resume broken"),
+    ],
+)  # fmt: skip
+def test_a_broken_run_says_how_to_go_on_and_loses_nothing(fedtide, config, monkeypatch, fault, status, line):
+    saved = checkpoint.save
+    calls = []
+
+    def save_once(*arguments):
+        calls.append(1)
+        return saved(*arguments) if len(calls) == 1 else fault()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", save_once)  # the first method's state is saved, the second's is not
+        result = fedtide("run", config, "--out", "broken")
+    assert result.exit_code == status
+    assert result.stderr.splitlines()[-1] == line
+    assert fedtide("report", "broken").stderr == (
+        "error: broken: this run has not finished; go on with: fedtide resume broken\n"
+    )
+    assert fedtide("resume", "broken").exit_code == 0
+    assert fedtide("run", config, "--out", "whole").exit_code == 0
+    for one, other in zip(tables(Path("broken")), tables(Path("whole")), strict=True):
+        assert one.equals(other)
+    command = json.loads(Path("broken/run.json").read_text("utf-8"))["command"]
+    assert command == f"fedtide run {config} --out broken"
+
+
+def test_resume_of_a_finished_run_writes_its_report_again(fedtide, finished):
+    shutil.copytree(finished, "a")
+    Path("a/report.html").unlink()
+    result = fedtide("resume", "a")
+    assert result.exit_code == 0
+    assert result.stderr == "a: this run has finished; its report is written again\n"
+    assert Path("a/report.html").is_file()
+
+
+def test_report_against_another_baseline(fedtide, finished):
+    shutil.copytree(finished, "a")
+    result = fedtide("report", "a", "--baseline", "Unbiased")
+    assert result.exit_code == 0
+    assert "vs Unbiased" in result.stdout
+    assert fedtide("report", "a", "--baseline", "unbiased").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["report", "resume"])
+def test_folders_that_are_not_runs(fedtide, command):
+    assert fedtide(command, "none").stderr == "error: none: not a run's folder (it has no run.json)\n"
+    Path("a").mkdir()
+    (Path("a") / "run.json").write_text('{"finished"')
+    result = fedtide(command, "a")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: a/run.json: damaged (")
+
+
+def test_a_run_started_in_python_is_resumed_in_python(fedtide):
+    Path("a").mkdir()
+    (Path("a") / "run.json").write_text('{"finished": false, "config": null}')
+    result = fedtide("resume", "a")
+    assert result.exit_code == 2
+    assert result.stderr == ("error: a: not started from a configuration; resume it in Python, as it was started\n")
+
+
+def test_check_says_what_would_run(fedtide, config):
+    result = fedtide("check", "small.toml")
+    assert result.exit_code == 0
+    for part in (
+        "quadratic: 6 clients",
+        "10 parameters",
+        "2 of them: π = 0.9, persistent",
+        "FedAvg: fedavg(rate = 0.05)",
+        "4 rounds × 2 seeds × 2 methods = 16",
+        "memory",
+    ):
+        assert part in result.stdout
+    assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+def test_a_method_that_diverges_is_a_warning(fedtide, config):
+    config.write_text(config.read_text("utf-8").replace("rate = 0.05", "rate = 1e30", 1), "utf-8")
+    result = fedtide("run", config, "--out", "a")
+    assert result.exit_code == 0
+    assert "warning: FedAvg, seed 0: diverged by round 4" in result.stderr
+    assert "RuntimeWarning" not in result.stderr
+    assert "FedAvg diverged on every seed." in result.stdout
+
+
+def test_demo_runs_the_packaged_configuration_with_other_rounds(fedtide, config, monkeypatch):
+    small = experiments.adjusted(experiments.load(config), rounds=8, seeds=5)
+    monkeypatch.setattr(experiments, "demo", lambda: small)
+    result = fedtide("demo", "--rounds", 4, "--seeds", 2, "--out", "d")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "Report: d/report.html"
+    about = json.loads(Path("d/run.json").read_text("utf-8"))
+    assert about["command"] == "fedtide demo --rounds 4 --seeds 2 --out d"
+    assert tomllib.loads(about["config"])["run"] == {"rounds": 4, "seeds": 2, "evaluate_every": 2}
+    assert about["seeds"] == [0, 1]
+
+
+def test_demo_refuses_what_cannot_be_run(fedtide):
+    result = fedtide("demo", "--rounds", 0)
+    assert result.exit_code == 2
+    assert result.stderr == "error: demo.toml: run.rounds = 0: must be a whole number, 1 or more\n"
+    assert list(Path().iterdir()) == []
+
+
+def test_progress_of_a_resumed_run_does_not_count_what_was_done_before():
+    bars = progress.RoundsProgress(["A", "B"], 100)
+    for label, done in (("A", 100), ("B", 40), ("B", 60)):
+        bars(label, done, 100)
+    a, b, both = bars._progress.tasks
+    assert [task.completed for task in (a, b, both)] == [100, 60, 160]
+    assert a.finished
+    assert [task.fields["first"] for task in (a, b, both)] == [100, 40, 140]

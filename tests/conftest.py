@@ -1,0 +1,47 @@
+"""What all tests share: one compilation cache, and a small federation compiled once."""
+
+import os
+import tempfile
+
+import jax
+import numpy as np
+import pytest
+
+# Set before any test compiles: equal programs are compiled once a session, or once a machine where CI keeps the folder.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(os.path.join(tempfile.gettempdir(), "fedtide-test-cache"))
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+@pytest.fixture(scope="session")
+def blobs():
+    """Twelve clients of unequal size and mix: three Gaussian classes in the plane."""
+    from fedtide.problems.classification import classification
+    from fedtide.problems.models import softmax_regression
+
+    rng = np.random.default_rng(0)
+    centres = np.array([[0, 0], [2, 1], [-1, 2]])
+
+    def draw(client: int, size: int):
+        y = rng.choice(3, size, p=rng.dirichlet(np.ones(3)))
+        return (centres[y] + rng.normal(size=(size, 2))).astype(np.float32), y
+
+    train = [draw(k, 10 + 3 * k) for k in range(12)]
+    test = [draw(k, 10) for k in range(12)]
+    return classification(softmax_regression(2, 3), train, test)
+
+
+@pytest.fixture(scope="session")
+def chains():
+    """Twelve two-state chains, half of them mostly there."""
+    from fedtide.availability import Markov
+
+    return Markov(np.repeat([0.8, 0.3], 6), np.tile([0.0, 0.6], 6))
+
+
+@pytest.fixture
+def float64():
+    """Double precision within a test."""
+    with jax.enable_x64(True):
+        yield

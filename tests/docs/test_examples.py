@@ -1,0 +1,185 @@
+"""Every example in the README and the documentation works as it is written."""
+
+import functools
+import importlib
+import re
+import runpy
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import fedtide
+from fedtide import availability, methods
+from fedtide.cli import app
+from fedtide.experiments import build, loads
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(
+    r"^(?:<!-- test: (?P<note>[\w ]+) -->\n)?```(?P<kind>\w+)(?P<rest>[^\n]*)\n(?P<code>.*?)^```$", re.M | re.S
+)
+
+
+class Example(NamedTuple):
+    """A fenced block of a page."""
+
+    kind: str  # python, toml, console
+    code: str
+    line: int
+    title: str | None  # a file name, where the reader is to save it
+    few_rounds: bool  # expensive: run it with few rounds
+
+
+def examples(page: Path) -> list[Example]:
+    text = page.read_text("utf-8")
+    found = []
+    for block in FENCE.finditer(text):
+        title = re.search(r'title="([^"]+)"', block["rest"])
+        line = text.count("\n", 0, block.start("code")) + 1
+        note = block["note"]
+        assert note in (None, "few rounds"), f"{page.name}:{line}: unknown note {note!r}"
+        found.append(Example(block["kind"], block["code"], line, title and title[1], note is not None))
+    return found
+
+
+WITH_CODE = [page for page in PAGES if examples(page)]
+
+# What a table of one process lacks to be a configuration.
+REST = """
+[problem]
+name = "quadratic"
+clients = {clients}
+
+[run]
+rounds = 1
+
+[[methods]]
+name = "fedavg"
+"""
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch):
+    """A reader in an empty folder, whose methods are forgotten afterwards."""
+    known, modules = dict(methods.CATALOGUE), set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    importlib.invalidate_caches()
+    yield tmp_path
+    methods.CATALOGUE.clear()
+    methods.CATALOGUE.update(known)
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def few_rounds(monkeypatch):
+    """A function that makes `fedtide.simulate` run few rounds, of two seeds at most."""
+    simulate = fedtide.simulate
+
+    @functools.wraps(simulate)
+    def shorter(*args, rounds, seeds=1, **options):
+        seeds = min(seeds, 2) if isinstance(seeds, int) else seeds[:2]
+        return simulate(*args, rounds=min(rounds, 4), seeds=seeds, **{**options, "evaluate_every": 2})
+
+    return lambda wanted: monkeypatch.setattr(fedtide, "simulate", shorter if wanted else simulate)
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
+def test_python_and_toml(page, reader, few_rounds):
+    """Blocks of a page run one after the other, as a reader would run them."""
+    names = {"__name__": "__main__"}
+    for example in examples(page):
+        if example.title is not None:
+            (reader / example.title).write_text(example.code, "utf-8")
+        if example.kind == "python" and example.title is None:
+            few_rounds(example.few_rounds)
+            code = "\n" * (example.line - 1) + example.code  # so that errors name the page's line
+            exec(compile(code, str(page), "exec"), names)
+        elif example.kind == "toml":
+            check_toml(example.code, f"{page.name}:{example.line}", reader)
+
+
+def check_toml(text, place, folder):
+    written = tomllib.loads(text)
+    if set(written) == {"availability"}:
+        entry = availability.find(written["availability"]["name"])
+        clients = entry.build(**entry.example).clients
+        assert build(loads(text + REST.format(clients=clients), place)).availability.clients == clients
+        return
+    if any(choice["name"] not in methods.CATALOGUE for choice in written["methods"]):
+        return  # the reader's own: run below
+    file = folder / "example.toml"
+    file.write_text(text, "utf-8")
+    checked = CliRunner().invoke(app, ["check", str(file)])
+    assert checked.exit_code == 0, f"{place}: {checked.output}{checked.stderr}"
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
+def test_commands_exist(page):
+    group = typer.main.get_command(app)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    consoles = [example for example in examples(page) if example.kind == "console"]
+    for line in (line for example in consoles for line in example.code.splitlines()):
+        assert line.startswith("$ "), f"{page.name}: {line}"
+        for command in line[2:].split(" && "):
+            check_command(shlex.split(command, comments=True), group, extras, page)
+
+
+def check_command(words, group, extras, page):
+    match words:
+        case ["fedtide", "--help" | "--version"]:
+            pass
+        case ["fedtide", name, *rest]:
+            group.commands[name].make_context(name, [word for word in rest if word != ">>"])  # raises on a bad option
+        case ["pip", "install", *rest]:
+            wanted = rest[-1].removeprefix(".").strip("[]")
+            assert set(filter(None, wanted.split(","))) <= set(extras), page
+        case ["python", script, *_]:
+            titles = [example.title for example in examples(page)]
+            assert script in titles or (ROOT / script).exists() or script == "-m", page
+        case ["pytest" | "ruff" | "pyright" | "lint-imports" | "mkdocs" | ".ci/run", *_]:
+            pass
+        case _:
+            pytest.fail(f"{page.name}: nobody checks {' '.join(words)}")
+
+
+def test_the_reader_s_own_method_runs_from_the_command_line(reader, few_rounds, monkeypatch, capsys):
+    """The page "add a method", to its end: the file, the configuration, the commands."""
+    page = ROOT / "docs" / "add-a-method.md"
+    for example in examples(page):
+        if example.title is not None:
+            (reader / example.title).write_text(example.code, "utf-8")
+    few_rounds(True)
+    commands = [line[2:] for e in examples(page) if e.kind == "console" for line in e.code.splitlines()]
+    assert len(commands) == 3
+    for command in commands:
+        _, script, *arguments = shlex.split(command, comments=True)
+        monkeypatch.setattr(sys, "argv", [script, *arguments])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(script, run_name="__main__")
+        assert end.value.code in (0, None), capsys.readouterr().err
+    assert "Longest waiting" in capsys.readouterr().out
+    saved = fedtide.Result.load(reader / "runs" / "waiting")
+    assert [method["name"] for method in saved.about["methods"]] == ["fedavg", "longest_waiting"]
+    assert saved.rounds["invited"].max() == 5
+
+
+def test_the_worked_example_is_as_short_as_promised():
+    page = ROOT / "docs" / "add-a-method.md"
+    file = next(example for example in examples(page) if example.title == "longest_waiting.py")
+    lines = [line for line in file.code.split("\n@part\n")[1].split("\nif __name__")[0].splitlines() if line.strip()]
+    assert len(lines) <= 30
+
+
+def test_the_readme_s_example_has_twelve_lines():
+    (example,) = (example for example in examples(ROOT / "README.md") if example.kind == "python")
+    assert len(example.code.splitlines()) == 12

@@ -1,0 +1,82 @@
+"""Pages say what the code says."""
+
+import importlib.util
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import fedtide
+from fedtide import availability, methods
+from fedtide.report.statistics import SCHEMA
+
+ROOT = Path(__file__).resolve().parents[2]
+REGENERATE = "run: python docs/generate.py"
+
+
+@pytest.fixture(scope="module")
+def generator():
+    """The script docs/generate.py as a module."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_blocks_are_up_to_date(generator):
+    pages = dict(generator.pages())
+    stale = [path.name for path, text in pages.items() if path.read_text("utf-8") != text]
+    assert not stale, REGENERATE
+    assert {"README.md", "methods.md", "availability.md", "configuration.md"} <= {path.name for path in pages}
+
+
+def test_pictures_are_up_to_date(generator):
+    stale = [path.name for path, text in generator.pictures() if not path.exists() or path.read_text("utf-8") != text]
+    assert not stale, REGENERATE
+
+
+def test_the_readme_names_every_method_and_its_facts():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for entry in methods.CATALOGUE.values():
+        row = next(line for line in readme.splitlines() if f"`{entry.name}`" in line)
+        assert entry.facts.unbiased in row
+        assert entry.facts.server_memory in row
+
+
+def test_the_readme_s_pictures_are_there_in_both_themes():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name in ("matters", "does-not-matter"):
+        for theme in ("light", "dark"):
+            assert f"docs/pictures/{name}-{theme}.svg" in readme
+            assert (ROOT / "docs" / "pictures" / f"{name}-{theme}.svg").read_text("utf-8").count("<path") > 10
+
+
+def test_every_process_is_recommended_for_something():
+    page = (ROOT / "docs" / "availability.md").read_text("utf-8")
+    choice = page.split("## Which one?")[1].split("\n## ")[0]
+    assert [name for name in availability.CATALOGUE if f"(#{name})" not in choice] == []
+
+
+@pytest.fixture(scope="module")
+def result():
+    problem, fleet = fedtide.problems.random_quadratic(clients=6), fedtide.availability.Bernoulli([0.9, 0.5, 0.3] * 2)
+    return fedtide.simulate(problem, fleet, fedtide.methods.fedavg(), rounds=2)
+
+
+@pytest.mark.parametrize("table", ["rounds", "clients"])
+def test_the_tables_have_the_documented_columns(result, table):
+    page = (ROOT / "docs" / "records.md").read_text("utf-8")
+    section = page.split(f"## {table}\n")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    documented = {name.strip("`"): getattr(pl, kind) for name, kind, _ in rows}
+    assert dict(getattr(result, table).schema) == documented
+
+
+def test_the_summary_has_the_documented_columns():
+    page = (ROOT / "docs" / "records.md").read_text("utf-8")
+    section = page.split("## summary\n")[1].split("\n## ")[0]
+    for name in SCHEMA:
+        stem = name.removesuffix("_low").removesuffix("_high")
+        assert f"`{stem}`" in section or stem in ("method", "metric", "baseline", "round", "seeds", "diverged")

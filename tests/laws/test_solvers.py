@@ -1,0 +1,118 @@
+"""Laws that every solver keeps. A new solver is one line in SOLVERS."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedtide import solvers as s
+from fedtide.types import Population, Task
+from fedtide.work import Steps
+
+SOLVERS = {
+    "sgd": s.Sgd(0.1),
+    "proximal": s.Proximal(0.1, mu=0.5),
+    "momentum": s.Momentum(0.1, decay=0.5),
+    "momentum, persistent": s.Momentum(0.1, decay=0.5, persistent=True),
+}
+
+CLIENTS, DIMENSION = 5, 7
+RNG = np.random.default_rng(0)
+CURVATURE = RNG.uniform(0.5, 2, (CLIENTS, DIMENSION)).astype(np.float32)
+CENTRE = RNG.normal(size=(CLIENTS, DIMENSION)).astype(np.float32)
+NOISE = RNG.normal(size=(CLIENTS, 16, DIMENSION)).astype(np.float32)
+START = RNG.normal(size=DIMENSION).astype(np.float32)
+POPULATION = Population(np.full(CLIENTS, 1 / CLIENTS), np.full(CLIENTS, 10))
+
+
+def task(curvature, centre, noise, steps):
+    """F(w) = ½ Σ h (w − c)², with other gradient noise in each step."""
+
+    def gradient(w, step):
+        return 0.5 * (curvature * (w - centre) ** 2).sum(), curvature * (w - centre) + noise[step]
+
+    return Task(steps, gradient)
+
+
+def train(solver, row, shared, curvature, centre, noise, steps):
+    return solver.train(jnp.asarray(START), task(curvature, centre, jnp.asarray(noise), steps), row, shared)
+
+
+@pytest.fixture(scope="module", params=SOLVERS)
+def solver(request):
+    return SOLVERS[request.param]
+
+
+@pytest.fixture(scope="module")
+def memory(solver):
+    """What the solver remembers, filled with numbers as if it had trained before."""
+    return jax.tree.map(lambda a: a + 0.1, solver.init(POPULATION, DIMENSION))
+
+
+def row_of(memory, k):
+    return jax.tree.map(lambda a: a[k], memory.client)
+
+
+def test_every_public_solver_is_here():
+    assert {getattr(s, name) for name in s.__all__} == {type(solver) for solver in SOLVERS.values()}
+
+
+def test_all_clients_at_once_are_the_clients_one_by_one(solver, memory):
+    steps = np.array([3, 0, 5, 1, 4])  # traced, and different
+    batch = jax.jit(jax.vmap(train, in_axes=(None, 0, None, 0, 0, 0, 0)))
+    together = batch(solver, memory.client, memory.shared, CURVATURE, CENTRE, NOISE, steps)
+    one = jax.jit(train)
+    for k in range(CLIENTS):
+        alone = one(solver, row_of(memory, k), memory.shared, CURVATURE[k], CENTRE[k], NOISE[k], steps[k])
+        jax.tree.map(lambda a, b, k=k: np.testing.assert_allclose(a[k], b, rtol=1e-6), together, alone)
+
+
+@pytest.mark.parametrize("steps", [0, np.int32(0)])
+def test_no_steps_are_no_update(solver, memory, steps):
+    row = row_of(memory, 0)
+    w, loss, after = train(solver, row, memory.shared, CURVATURE[0], CENTRE[0], NOISE[0], steps)
+    np.testing.assert_array_equal(w, START)
+    assert float(loss) == 0
+    jax.tree.map(np.testing.assert_array_equal, after, row)
+
+
+def test_a_known_number_of_steps_is_that_number(solver, memory):
+    arguments = (solver, row_of(memory, 0), memory.shared, CURVATURE[0], CENTRE[0], NOISE[0])
+    for steps in (4, 12):  # unrolled, and not
+        known = jax.jit(lambda *a, steps=steps: train(*a, steps))(*arguments)
+        traced = jax.jit(train)(*arguments, np.int32(steps))
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), known, traced)
+
+
+def test_the_loss_is_the_mean_over_the_steps(solver, memory):
+    arguments = (row_of(memory, 0), memory.shared, CURVATURE[0], CENTRE[0], NOISE[0])
+    seen = []
+    for steps in range(3):
+        w, _, _ = train(solver, *arguments, steps)
+        seen.append(0.5 * (CURVATURE[0] * (np.asarray(w) - CENTRE[0]) ** 2).sum())
+    assert float(train(solver, *arguments, 3)[1]) == pytest.approx(np.mean(seen), rel=1e-5)
+
+
+def test_rates_are_numbers_that_can_be_traced(solver, memory):
+    """A grid of settings is one program: every float of a solver is a leaf of its tree."""
+    grid = jax.tree.map(lambda a: jnp.stack([jnp.asarray(a), jnp.asarray(a) / 2]), solver)
+    arguments = (row_of(memory, 0), memory.shared, CURVATURE[0], CENTRE[0], NOISE[0])
+    both, _, _ = jax.vmap(lambda solver: train(solver, *arguments, 3))(grid)
+    halved = jax.tree.map(lambda a: a / 2, solver)
+    np.testing.assert_allclose(both[0], train(solver, *arguments, 3)[0], rtol=1e-6)
+    np.testing.assert_allclose(both[1], train(halved, *arguments, 3)[0], rtol=1e-6)
+    assert not np.allclose(both[0], both[1])
+
+
+def test_without_their_extra_term_all_are_sgd_exactly():
+    arguments = ((), (), CURVATURE[0], CENTRE[0], NOISE[0])
+    plain = jax.jit(lambda solver: train(solver, *arguments, 5))(s.Sgd(0.1))
+    for other in (s.Proximal(0.1, mu=0.0), s.Momentum(0.1, decay=0.0)):
+        for a, b in zip(plain, jax.jit(lambda solver: train(solver, *arguments, 5))(other), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_their_work_is_five_steps_of_32_samples_unless_given():
+    for kind in {type(solver) for solver in SOLVERS.values()}:
+        assert (kind().work.count, kind().work.batch) == (5, 32)
+        assert kind(work=Steps(2)).work.count == 2

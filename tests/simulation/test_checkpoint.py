@@ -1,0 +1,135 @@
+"""Interrupted at any stretch, a resumed run is the run that was never interrupted."""
+
+import numpy as np
+import pytest
+
+import fedtide
+from fedtide.errors import CheckpointError
+from fedtide.simulation.simulate import simulate
+
+METHODS = {"FedAvg": fedtide.methods.fedavg(), "CA-Fed": fedtide.methods.ca_fed()}
+OPTIONS = {"rounds": 120, "seeds": 2, "evaluate_every": 25}  # stretches end at 50, 100 and 120
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_at(label: str, round_: int):
+    def progress(current: str, done: int, total: int) -> None:
+        if (current, done) == (label, round_):
+            raise Stop
+
+    return progress
+
+
+@pytest.fixture(scope="module")
+def whole(blobs, chains):
+    return simulate(blobs, chains, METHODS, **OPTIONS)
+
+
+def same(a: fedtide.Result, b: fedtide.Result) -> bool:
+    equal = a.rounds.equals(b.rounds) and a.clients.equals(b.clients)
+    return equal and all((a.models[label] == b.models[label]).all() for label in METHODS)
+
+
+@pytest.mark.parametrize("where", [("FedAvg", 0), ("FedAvg", 50), ("FedAvg", 120), ("CA-Fed", 0), ("CA-Fed", 100)])
+def test_resumed_is_uninterrupted(blobs, chains, whole, tmp_path, where):
+    with pytest.raises(Stop):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=tmp_path / "run", progress=stop_at(*where))
+    found = simulate(blobs, chains, METHODS, **OPTIONS, out=tmp_path / "run", resume=True)
+    assert same(found, whole)
+    assert same(fedtide.Result.load(tmp_path / "run"), whole)
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_stopped_twice(blobs, chains, whole, tmp_path):
+    for n, where in enumerate([("FedAvg", 50), ("CA-Fed", 50)]):
+        with pytest.raises(Stop):
+            simulate(blobs, chains, METHODS, **OPTIONS, out=tmp_path / "r", resume=n > 0, progress=stop_at(*where))
+    assert same(simulate(blobs, chains, METHODS, **OPTIONS, out=tmp_path / "r", resume=True), whole)
+
+
+@pytest.fixture
+def interrupted(blobs, chains, tmp_path):
+    with pytest.raises(Stop):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=tmp_path / "run", progress=stop_at("FedAvg", 50))
+    return tmp_path / "run"
+
+
+def state_of(folder):
+    return folder / "checkpoints" / "00-fedavg" / "state.safetensors"
+
+
+def test_killed_between_records_and_state(blobs, chains, whole, interrupted):
+    """Records of a stretch whose state was never written are written again, identically."""
+    torn = interrupted / "checkpoints" / "00-fedavg" / "rounds-00000100.parquet"
+    torn.write_bytes(b"half")
+    assert same(simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True), whole)
+
+
+def test_a_flipped_bit_is_noticed(blobs, chains, interrupted):
+    content = bytearray(state_of(interrupted).read_bytes())
+    content[-1] ^= 1
+    state_of(interrupted).write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged checkpoint"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 60])
+def test_a_truncated_checkpoint_is_noticed(blobs, chains, interrupted, keep):
+    state_of(interrupted).write_bytes(state_of(interrupted).read_bytes()[:keep])
+    with pytest.raises(CheckpointError, match="damaged checkpoint"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+
+
+def test_a_foreign_checkpoint_is_refused(blobs, chains, interrupted):
+    other = {**METHODS, "FedAvg": fedtide.methods.fedavg(rate=0.2)}
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        simulate(blobs, chains, other, **OPTIONS, out=interrupted, resume=True)
+    with pytest.raises(CheckpointError, match="seeds was"):
+        simulate(blobs, chains, METHODS, **(OPTIONS | {"seeds": 3}), out=interrupted, resume=True)
+
+
+def test_lost_records_are_noticed(blobs, chains, interrupted):
+    (interrupted / "checkpoints" / "00-fedavg" / "rounds-00000050.parquet").unlink()
+    with pytest.raises(CheckpointError, match="missing"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+
+
+def test_an_existing_folder_is_left_alone(blobs, chains, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(fedtide.FedtideError, match="exists and is not empty"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def test_nothing_to_resume(blobs, chains, tmp_path):
+    with pytest.raises(fedtide.FedtideError, match=r"no run\.json"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=tmp_path / "none", resume=True)
+
+
+def test_a_full_disk_loses_nothing(blobs, chains, whole, interrupted, monkeypatch):
+    """A write that fails leaves the last checkpoint, no litter, and a run that can go on."""
+    from safetensors import numpy as writer
+
+    before = state_of(interrupted).read_bytes()
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "save_file", full)
+        with pytest.raises(OSError, match="No space left"):
+            simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+    assert state_of(interrupted).read_bytes() == before
+    assert not list(state_of(interrupted).parent.glob(".state*"))
+    assert same(simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True), whole)
+
+
+def test_save_and_load_are_inverse(whole, tmp_path):
+    whole.save(tmp_path / "saved")
+    found = fedtide.Result.load(tmp_path / "saved")
+    assert same(found, whole)
+    assert found.about == whole.about
+    np.testing.assert_array_equal(found.models["FedAvg"], whole.models["FedAvg"])

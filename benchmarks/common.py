@@ -13,6 +13,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 import jax
 import jax.numpy as jnp
 
+from fedtide import use_all_cores
+
+use_all_cores()
+
 
 def best_of(f: Callable[[], object], repetitions: int = 5) -> float:
     """Seconds of the fastest repetition, after one to warm up; waits for the device."""

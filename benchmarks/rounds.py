@@ -92,14 +92,18 @@ def torch_loop(rounds: int, threads: int) -> float:
     return min(times)
 
 
-def measure(machine: dict[str, object], replicas: Sequence[int] = (1, 10), torch: bool = True) -> list[dict[str, object]]:
+def measure(
+    machine: dict[str, object], replicas: Sequence[int] = (1, 10), torch: bool = True
+) -> list[dict[str, object]]:
     """One row a program, in one run; ratios are to the faster PyTorch loop."""
     rows: list[dict[str, object]] = []
     loop = None
     if torch:
         loops = {threads: torch_loop(10, threads) for threads in (1, 2)}
         loop = min(loops.values())
-        rows += [{"program": f"PyTorch loop, {n} threads", "ms a round": 1e3 * s, "ratio": loop / s} for n, s in loops.items()]
+        for threads, seconds in loops.items():
+            name = f"PyTorch loop, {threads} threads"
+            rows.append({"program": name, "ms a round": 1e3 * seconds, "ratio": loop / seconds})
     least = limits()
     for count in replicas:
         found = fedtide_rounds(count)

@@ -1,7 +1,7 @@
 """All benchmarks: prints tables, writes JSON.
 
-    python benchmarks/run.py                      # rounds (against PyTorch), scale, demo
-    python benchmarks/run.py rounds --no-torch --replicas 1 100 --json out.json
+python benchmarks/run.py                      # rounds (against PyTorch), scale, demo
+python benchmarks/run.py rounds --no-torch --replicas 1 100 --json out.json
 """
 
 import argparse

@@ -23,7 +23,16 @@ def measure(sizes: tuple[int, ...] = (10**3, 10**4, 10**5, 10**6)) -> list[dict[
         scale = clients * np.log(clients)
         base = rows[0] if rows else {"seconds": seconds, "scale": scale}
         growth = (seconds / base["seconds"]) / (scale / base["scale"])  # pyright: ignore
-        rows.append({"clients": clients, "seconds": seconds, "MB": memory / 1e6, "bytes a client": memory / clients, "growth": growth, "scale": scale})  # noqa: E501
+        rows.append(
+            {
+                "clients": clients,
+                "seconds": seconds,
+                "MB": memory / 1e6,
+                "bytes a client": memory / clients,
+                "growth": growth,
+                "scale": scale,
+            }
+        )
     for row in rows:
         del row["scale"]
     return rows

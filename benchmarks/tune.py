@@ -16,8 +16,8 @@ from common import machine, print_table, write_json
 import fedtide
 from fedtide.work import Steps
 
-RATES = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
-SERVER_RATES = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+SERVER_RATES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 METHODS = {
     "fedavg": {},
     "unbiased": {},
@@ -58,10 +58,13 @@ def main() -> None:
         i, j = np.unravel_index(grid.argmax(), grid.shape)
         rows.append({"method": name, "rate": RATES[i], "server rate": SERVER_RATES[j], "accuracy": float(grid[i, j])})
         grids[name] = np.round(grid, 4).tolist()
-        print_table(f"{name}: accuracy; a row for each η of {RATES}, a column for each η_s of {SERVER_RATES}", [
-            {"η": rate, **{str(s): float(v) for s, v in zip(SERVER_RATES, line, strict=True)}}
-            for rate, line in zip(RATES, grid, strict=True)
-        ])
+        print_table(
+            f"{name}: accuracy; a row for each η of {RATES}, a column for each η_s of {SERVER_RATES}",
+            [
+                {"η": rate, **{str(s): float(v) for s, v in zip(SERVER_RATES, line, strict=True)}}
+                for rate, line in zip(RATES, grid, strict=True)
+            ],
+        )
     print_table("Chosen", rows)
     content = {"machine": machine(), "rates": RATES, "server_rates": SERVER_RATES, "chosen": rows, "grids": grids}
     write_json(options.json, content)

@@ -102,7 +102,7 @@ def command_list() -> str:
             heading, *lines = example.strip("\n").split("\n")
             code = inspect.cleandoc("\n".join(lines)).replace("\\[", "[")
             if heading.startswith("Examples"):
-                sections.append(f"```console\n{re.sub('^', '$ ', code, flags=re.MULTILINE)}\n```\n")
+                sections.append(f"```sh\n{code}\n```\n")
     return "\n".join(sections)
 
 
@@ -174,7 +174,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "config-run": lambda: table_keys(Run),
     "config-local": lambda: table_keys(Local),
     "config-method": lambda: table_keys(
-        MethodChoice, extra={kind: "a table that replaces this part" for kind in _REPLACED}
+        MethodChoice, extra=dict.fromkeys(_REPLACED, "a table that replaces this part")
     ),
     "arguments-problems": lambda: arguments(problems.CATALOGUE),
     "arguments-availability": lambda: arguments(availability.CATALOGUE),

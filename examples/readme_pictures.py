@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import matplotlib.colors
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 # Set before any test compiles: equal programs are compiled once a session, or once a machine where CI keeps the folder.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(os.path.join(tempfile.gettempdir(), "fedtide-test-cache"))
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "fedtide-test-cache")
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 

@@ -3,7 +3,7 @@
 from fedtide import aggregation, availability, estimators, methods, participation, problems, servers, solvers, work
 from fedtide.errors import FedtideError
 from fedtide.methods import Method, compose
-from fedtide.simulation import Result, simulate, sweep
+from fedtide.simulation import Result, simulate, sweep, use_all_cores
 from fedtide.types import part
 
 __version__ = "0.1.0"
@@ -25,5 +25,6 @@ __all__ = [
     "simulate",
     "solvers",
     "sweep",
+    "use_all_cores",
     "work",
 ]

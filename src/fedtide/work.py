@@ -101,9 +101,7 @@ class FullBatch:
         return jnp.minimum(place, size - 1), place < size
 
 
-def _with_replacement(
-    stream: Stream, client: Array, size: Array, step: Array | int, batch: int
-) -> tuple[Array, Array]:
+def _with_replacement(stream: Stream, client: Array, size: Array, step: Array | int, batch: int) -> tuple[Array, Array]:
     # Counters advance by whole blocks of four, so that no two steps share a block.
     start = jnp.asarray(step, jnp.uint32) * (4 * -(-batch // 4))
     return below(stream.bits(client, batch, start), size), jnp.ones(batch, bool)

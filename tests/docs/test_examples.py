@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -29,7 +30,7 @@ FENCE = re.compile(
 class Example(NamedTuple):
     """A fenced block of a page."""
 
-    kind: str  # python, toml, console
+    kind: str  # python, toml, sh
     code: str
     line: int
     title: str | None  # a file name, where the reader is to save it
@@ -64,6 +65,15 @@ name = "fedavg"
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_in_haste():
+    """A few rounds of many programs: compiling them well would take longer than running them badly."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()  # other tests get their own programs
+
+
 @pytest.fixture
 def reader(tmp_path, monkeypatch):
     """A reader in an empty folder, whose methods are forgotten afterwards."""
@@ -82,15 +92,22 @@ def reader(tmp_path, monkeypatch):
 
 @pytest.fixture
 def few_rounds(monkeypatch):
-    """A function that makes `fedtide.simulate` run few rounds, of two seeds at most."""
-    simulate = fedtide.simulate
+    """A function that makes `fedtide.simulate` and `sweep` run few rounds, of two seeds at most."""
+    whole = {name: getattr(fedtide, name) for name in ("simulate", "sweep")}
 
-    @functools.wraps(simulate)
-    def shorter(*args, rounds, seeds=1, **options):
-        seeds = min(seeds, 2) if isinstance(seeds, int) else seeds[:2]
-        return simulate(*args, rounds=min(rounds, 4), seeds=seeds, **{**options, "evaluate_every": 2})
+    def shorter(run):
+        @functools.wraps(run)
+        def short(*args, rounds, seeds=1, **options):
+            seeds = min(seeds, 2) if isinstance(seeds, int) else seeds[:2]
+            return run(*args, rounds=min(rounds, 4), seeds=seeds, **{**options, "evaluate_every": 2})
 
-    return lambda wanted: monkeypatch.setattr(fedtide, "simulate", shorter if wanted else simulate)
+        return short
+
+    def use(wanted):
+        for name, run in whole.items():
+            monkeypatch.setattr(fedtide, name, shorter(run) if wanted else run)
+
+    return use
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
@@ -127,11 +144,13 @@ def check_toml(text, place, folder):
 def test_commands_exist(page):
     group = typer.main.get_command(app)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    consoles = [example for example in examples(page) if example.kind == "console"]
-    for line in (line for example in consoles for line in example.code.splitlines()):
-        assert line.startswith("$ "), f"{page.name}: {line}"
-        for command in line[2:].split(" && "):
+    for line in commands_of(page):
+        for command in line.split(" && "):
             check_command(shlex.split(command, comments=True), group, extras, page)
+
+
+def commands_of(page):
+    return [line for example in examples(page) if example.kind == "sh" for line in example.code.splitlines()]
 
 
 def check_command(words, group, extras, page):
@@ -159,9 +178,8 @@ def test_the_reader_s_own_method_runs_from_the_command_line(reader, few_rounds, 
         if example.title is not None:
             (reader / example.title).write_text(example.code, "utf-8")
     few_rounds(True)
-    commands = [line[2:] for e in examples(page) if e.kind == "console" for line in e.code.splitlines()]
-    assert len(commands) == 3
-    for command in commands:
+    assert len(commands_of(page)) == 3
+    for command in commands_of(page):
         _, script, *arguments = shlex.split(command, comments=True)
         monkeypatch.setattr(sys, "argv", [script, *arguments])
         with pytest.raises(SystemExit) as end:

@@ -42,9 +42,8 @@ def final_models(setup: Setup, method, capacity: int | None = None, chunk: int |
 
 
 def setup_for(blobs, chains, method, seeds=2):
-    return Setup(
-        blobs, chains, {"m": method}, rounds=8, seeds=seeds, evaluate_every=8, history=0, record_clients=False, chunk=None
-    )  # fmt: skip
+    options = {"evaluate_every": 8, "history": 0, "record_clients": False, "chunk": None}
+    return Setup(blobs, chains, {"m": method}, rounds=8, seeds=seeds, **options)
 
 
 def test_every_method_saw_the_same_trace(result, chains):
@@ -221,7 +220,7 @@ def test_bad_arguments_are_named(blobs, chains, arguments, message):
 
 
 def test_numbers_of_clients_must_agree(blobs):
-    with pytest.raises(fedtide.FedtideError, match="availability.clients = 5: must be 12"):
+    with pytest.raises(fedtide.FedtideError, match=r"availability\.clients = 5: must be 12"):
         fedtide.simulate(blobs, fedtide.availability.Always(5), fedtide.methods.fedavg(), rounds=1)
 
 

@@ -11,6 +11,11 @@ from fedtide.simulation import memory
 from fedtide.simulation.setup import Setup
 
 
+def setup_for(blobs, chains, method):
+    options = {"evaluate_every": 2, "history": 0, "record_clients": False, "chunk": None}
+    return Setup(blobs, chains, {"m": method}, rounds=2, seeds=3, **options)
+
+
 def test_sizes_and_peaks_of_known_programs():
     assert memory.size_of({"a": np.zeros((3, 4), np.float32), "b": np.zeros(2, np.int8)}) == 50
     # x + 1 and its double live together for a moment, then their sum.
@@ -24,10 +29,7 @@ def test_the_state_is_counted_exactly(blobs, chains):
     rows = fedtide.compose(plain, solver=fedtide.solvers.Momentum(persistent=True))
 
     def state(method):
-        setup = Setup(
-            blobs, chains, {"m": method}, rounds=2, seeds=3, evaluate_every=2, history=0, record_clients=False, chunk=None
-        )  # fmt: skip
-        return setup.memory(method, most=12).state
+        return setup_for(blobs, chains, method).memory(method, most=12).state
 
     assert state(rows) - state(plain) == 3 * 12 * 9 * 4
 
@@ -38,15 +40,14 @@ def test_what_cannot_fit_is_refused_with_its_figure(monkeypatch):
     problem = classification(wide, data)
     method = fedtide.compose(fedtide.methods.fedavg(clients=1), solver=fedtide.solvers.Momentum(persistent=True))
     monkeypatch.setattr(memory, "device_memory", lambda: 10**9)
-    with pytest.raises(fedtide.FedtideError, match=r"4\.0 GB for rows of 1,000,000 parameters for each of 1,000 clients"):
+    figure = r"4\.0 GB for rows of 1,000,000 parameters for each of 1,000 clients"
+    with pytest.raises(fedtide.FedtideError, match=figure):
         fedtide.simulate(problem, fedtide.availability.Always(1_000), method, rounds=1)
 
 
 def test_clients_are_chunked_when_memory_is_short(blobs, chains, monkeypatch):
     method = fedtide.methods.fedavg()
-    setup = Setup(
-        blobs, chains, {"m": method}, rounds=2, seeds=3, evaluate_every=2, history=0, record_clients=False, chunk=None
-    )  # fmt: skip
+    setup = setup_for(blobs, chains, method)
     assert setup.shape(method, setup.plan[0], 12).chunk is None
     monkeypatch.setattr(memory, "device_memory", lambda: 100_000)
     chunk = setup.shape(method, setup.plan[0], 12).chunk
@@ -54,7 +55,9 @@ def test_clients_are_chunked_when_memory_is_short(blobs, chains, monkeypatch):
     assert 1 <= chunk < 12
 
 
-@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (40e9, "40.0 GB"), (123e6, "123 MB")])
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (40e9, "40.0 GB"), (123e6, "123 MB")]
+)
 def test_readable(size, text):
     assert memory.readable(size) == text
 

@@ -118,9 +118,10 @@ def _start(config: "Config", folder: Path, command: list[str]) -> None:
 
 
 def _simulate(config: "Config", folder: Path, about: dict[str, Any], resume: bool) -> "Result":
-    from fedtide import simulate
+    from fedtide import simulate, use_all_cores
     from fedtide.experiments import build
 
+    use_all_cores()
     experiment = build(config)
     about = {
         **about,

@@ -12,7 +12,7 @@ from fedtide.work import Steps
 
 @method(
     title="AdaFed",
-    facts=Facts(unbiased="all π equal", needs_estimates=True, server_memory="d + N scalars"),
+    facts=Facts(unbiased="all π equal and all α equal", needs_estimates=True, server_memory="d + N scalars"),
     bibtex="""
     @article{tan2022adafed,
       title = {{AdaFed}: Optimizing Participation-Aware Federated Learning with Adaptive Aggregation Weights},
@@ -26,7 +26,7 @@ def adafed(
 ) -> Method:
     """Inverse-availability weights, normalised over whoever is there.
 
-    w ← w − η_s Σ_{k∈A} q_k Δ_k with q_k = (α_k / π̂_k) / Σ_{j∈A} (α_j / π̂_j). Steady steps, but the normalisation of each
-    round re-biases it towards the available. The paper's choice of clients is not part of it.
+    w ← w − η_s Σ_{k∈A} q_k Δ_k with q_k = (α_k / π̂_k) / Σ_{j∈A} (α_j / π̂_j). Steady steps, but the normalisation of
+    each round re-biases it towards the available. The paper's choice of clients is not part of it.
     """
     return Method("adafed", estimator, NormalisedInverse(), Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))

@@ -14,7 +14,8 @@ from fedtide.work import Steps
 BIBTEX = """
     @article{rodio2024cafed,
       title = {Federated Learning Under Heterogeneous and Correlated Client Availability},
-      author = {Rodio, Angelo and Faticanti, Francescomaria and Marfoq, Othmane and Neglia, Giovanni and Leonardi, Emilio},
+      author = {Rodio, Angelo and Faticanti, Francescomaria and Marfoq, Othmane and Neglia, Giovanni and
+        Leonardi, Emilio},
       journal = {IEEE/ACM Transactions on Networking}, volume = {32}, number = {2}, year = {2024}
     }
     """
@@ -44,8 +45,8 @@ def ca_fed(
 ) -> Method:
     """Leave out clients whose persistent absence slows training more than losing them would bias it.
 
-    q_k = α_k / π̂_k on the kept clients; a client is excluded, most correlated first, then least available first, when that
-    lowers ε̂(q) = Σ p_k (F̂_k − F̂*_k) + 4κ̄² TV²(α, p) max_k (F̂_k − F̂*_k) by at least `threshold`.
+    q_k = α_k / π̂_k on the kept clients; a client is excluded, most correlated first, then least available first, when
+    that lowers ε̂(q) = Σ p_k (F̂_k − F̂*_k) + 4κ̄² TV²(α, p) max_k (F̂_k − F̂*_k) by at least `threshold`.
     w ← w − η_s Σ_{k∈A, q_k>0} q_k Δ_k. κ̄² → ∞ never excludes (it is `unbiased`); κ̄² = 0 keeps the fastest learners.
     """
     policy = CorrelationAware(kappa_squared, smoothing, threshold, optimum, strict)

@@ -34,7 +34,5 @@ def f3ast(
     S = the `clients` available with the largest α_k²/r_k² (α_k/r_k² if `correlated`); r ← (1−β) r + β 1_S;
     w ← w − η_s Σ_{k∈S} (α_k / r_k) Δ_k. It tracks the rate r of its own selection and needs no estimate of π.
     """
-    return Method(
-        "f3ast", Blind(), RateTracking(clients, smoothing, correlated), Sgd(rate, work), WeightedSum(),
-        Optimiser(rate=server_rate),
-    )  # fmt: skip
+    policy = RateTracking(clients, smoothing, correlated)
+    return Method("f3ast", Blind(), policy, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))

@@ -16,7 +16,8 @@ from fedtide.work import Steps
     bibtex="""
     @inproceedings{mcmahan2017fedavg,
       title = {Communication-Efficient Learning of Deep Networks from Decentralized Data},
-      author = {McMahan, Brendan and Moore, Eider and Ramage, Daniel and Hampson, Seth and {Ag{\\"u}era y Arcas}, Blaise},
+      author = {McMahan, Brendan and Moore, Eider and Ramage, Daniel and Hampson, Seth and
+        {Ag{\\"u}era y Arcas}, Blaise},
       booktitle = {AISTATS}, year = {2017}
     }
     """,
@@ -29,6 +30,4 @@ def fedavg(rate: float = 0.1, server_rate: float = 1.0, clients: int | None = No
     a client that is rarely there counts rarely.
     """
     participation = Everyone() if clients is None else UniformSample(clients)
-    return Method(
-        "fedavg", Blind(), participation, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate)
-    )
+    return Method("fedavg", Blind(), participation, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))

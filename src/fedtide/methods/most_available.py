@@ -28,6 +28,5 @@ def most_available(
     w ← w − η_s Σ_{k∈A∩K} (α_k / π̂_k) Δ_k, K the `fraction` of the clients with the largest π̂. Converges fast, to the
     optimum of the kept clients only.
     """
-    return Method(
-        "most_available", estimator, MostAvailable(fraction), Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate)
-    )  # fmt: skip
+    policy = MostAvailable(fraction)
+    return Method("most_available", estimator, policy, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))

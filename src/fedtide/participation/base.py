@@ -1,17 +1,26 @@
 """What participation policies have in common."""
 
-from typing import ClassVar
-
 import jax.numpy as jnp
 from jax import Array
 
 
 class Policy:
-    """Declares what a policy asks for. By default nothing, and it may invite all who are available."""
+    """Declares what a policy asks for: by default nothing. By default it may invite all who are available."""
 
-    needs_estimates: ClassVar[bool] = False  # π̂ (and λ̂) of every client
-    needs_losses: ClassVar[bool] = False  # the losses of the available clients at the current model
-    needs_optimum: ClassVar[bool] = False  # each client's smallest training loss F*_k
+    @property
+    def needs_estimates(self) -> bool:
+        """π̂ (and λ̂) of every client."""
+        return False
+
+    @property
+    def needs_losses(self) -> bool:
+        """The losses of the available clients at the current model."""
+        return False
+
+    @property
+    def needs_optimum(self) -> bool:
+        """Each client's smallest training loss F*_k."""
+        return False
 
     def capacity(self, available: int) -> int:
         """The most clients that can be invited when at most `available` are there."""

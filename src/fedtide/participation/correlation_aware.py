@@ -1,6 +1,6 @@
 """CA-Fed: leave out persistently absent clients while the gain in convergence outweighs the bias."""
 
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,8 +48,6 @@ class CorrelationAware(Policy):
     threshold: float = 0.0
     optimum: Literal["zero", "oracle", "running_min"] = "zero"
     strict: bool = False
-    needs_estimates: ClassVar[bool] = True
-    needs_losses: ClassVar[bool] = True
 
     def __post_init__(self):
         require(self.kappa_squared >= 0, "participation.kappa_squared", self.kappa_squared, "0 or more")
@@ -59,7 +57,15 @@ class CorrelationAware(Policy):
         require(self.optimum in allowed, "participation.optimum", self.optimum, f"one of {', '.join(allowed)}")
 
     @property
-    def needs_optimum(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def needs_estimates(self) -> bool:
+        return True
+
+    @property
+    def needs_losses(self) -> bool:
+        return True
+
+    @property
+    def needs_optimum(self) -> bool:
         return self.optimum == "oracle"
 
     def init(self, population: Population) -> Losses:

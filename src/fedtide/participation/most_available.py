@@ -1,7 +1,5 @@
 """The more available clients only."""
 
-from typing import ClassVar
-
 import jax.numpy as jnp
 from jax import Array
 
@@ -21,10 +19,13 @@ class MostAvailable(Policy):
     """
 
     fraction: float = 0.5
-    needs_estimates: ClassVar[bool] = True
 
     def __post_init__(self):
         require(0 < self.fraction <= 1, "participation.fraction", self.fraction, "in (0, 1]")
+
+    @property
+    def needs_estimates(self) -> bool:
+        return True
 
     def init(self, population: Population) -> Array:
         return population.importance

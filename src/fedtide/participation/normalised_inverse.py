@@ -1,7 +1,5 @@
 """Weights inverse to availability, normalised each round."""
 
-from typing import ClassVar
-
 import jax.numpy as jnp
 from jax import Array
 
@@ -20,7 +18,9 @@ class NormalisedInverse(Policy):
     weights", IEEE TNSE 2022.
     """
 
-    needs_estimates: ClassVar[bool] = True
+    @property
+    def needs_estimates(self) -> bool:
+        return True
 
     def init(self, population: Population) -> Array:
         return population.importance

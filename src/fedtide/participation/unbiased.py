@@ -1,7 +1,5 @@
 """Weights inverse to availability."""
 
-from typing import ClassVar
-
 import jax.numpy as jnp
 from jax import Array
 
@@ -19,7 +17,9 @@ class Unbiased(Policy):
     IEEE/ACM ToN 2024.
     """
 
-    needs_estimates: ClassVar[bool] = True
+    @property
+    def needs_estimates(self) -> bool:
+        return True
 
     def init(self, population: Population) -> Array:
         return population.importance

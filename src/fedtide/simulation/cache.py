@@ -8,7 +8,7 @@ import jax
 
 def use_persistent_cache() -> None:
     """Turns the cache on in the user's cache folder, unless JAX was told otherwise (JAX_COMPILATION_CACHE_DIR)."""
-    if jax.config.jax_compilation_cache_dir is not None:
+    if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(root / "fedtide" / "jax"))

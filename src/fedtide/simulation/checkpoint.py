@@ -22,6 +22,8 @@ import numpy as np
 from fedtide.errors import CheckpointError
 from fedtide.files import atomic
 
+_ANEW = "delete its folder and resume: this method then starts anew"
+
 
 class Saved(NamedTuple):
     """A checkpoint's content."""
@@ -61,13 +63,13 @@ def load(path: Path, like: Any, run: str) -> Saved:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path}: damaged checkpoint ({error}); delete its folder to start this method anew") from error
+        raise CheckpointError(f"{path}: damaged checkpoint ({error}); {_ANEW}") from error
     if metadata.get("format") != "fedtide-checkpoint-1":
         raise CheckpointError(f"{path}: not a checkpoint of this version of fedtide")
     if metadata.get("digest") != _digest(tensors):
-        raise CheckpointError(f"{path}: damaged checkpoint (its digest differs); delete its folder to start this method anew")
+        raise CheckpointError(f"{path}: damaged checkpoint (its digest differs); {_ANEW}")
     if metadata.get("run") != run:
-        raise CheckpointError(f"{path}: belongs to another run (other data, method, seeds or settings); use another folder")
+        raise CheckpointError(f"{path}: belongs to another run (other data, method, seeds or settings)")
     names = _named(like)
     if set(names) != set(tensors):
         raise CheckpointError(f"{path}: belongs to another method (its state has other parts)")

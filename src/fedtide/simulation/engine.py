@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 from fedtide.methods.base import Method
 from fedtide.simulation.cohorts import gather, scatter
@@ -73,6 +75,7 @@ class Shape(NamedTuple):
     query_capacity: int  # rows of the cohort whose losses are asked for
     chunk: int | None  # clients trained at a time; None: all at once
     record_clients: bool
+    devices: int = 1  # that share the seeds
 
 
 @functools.partial(jax.jit, static_argnames=("history",))
@@ -109,16 +112,35 @@ def run_stretch(
 ) -> tuple[Carry, Stretch]:
     """Runs rounds first … first + blocks · rounds − 1 of every replica; `trace` is bool[R, blocks · rounds, N]."""
 
-    def one(method: Method, seed: Array, trace: Array, carry: Carry) -> tuple[Carry, Stretch]:
-        one_replica = replica(method, problem, population, seed, shape)
-        rounds = (first + jnp.arange(shape.blocks * shape.rounds)).reshape(shape.blocks, shape.rounds)
-        trace = trace.reshape(shape.blocks, shape.rounds, -1)
-        return jax.lax.scan(one_replica.block, carry, (rounds, trace))
+    def replicas(
+        method: Method, problem: Problem, population: Population, first: Array, seeds: Array, trace: Array, carry: Carry
+    ) -> tuple[Carry, Stretch]:
+        def one(method: Method, seed: Array, trace: Array, carry: Carry) -> tuple[Carry, Stretch]:
+            one_replica = replica(method, problem, population, seed, shape)
+            rounds = (first + jnp.arange(shape.blocks * shape.rounds)).reshape(shape.blocks, shape.rounds)
+            trace = trace.reshape(shape.blocks, shape.rounds, -1)
+            return jax.lax.scan(one_replica.block, carry, (rounds, trace))
 
-    return _replicate(one, method, seeds, trace, carry)
+        return _replicate(one, method, seeds, trace, carry)
+
+    if shape.devices > 1:
+        whole, by_seed, by_both = P(), P("replicas"), P(None, "replicas")
+        replicas = jax.shard_map(
+            replicas,
+            mesh=replica_mesh(shape.devices),
+            in_specs=(whole, whole, whole, whole, by_seed, by_seed, by_both),
+            out_specs=by_both,
+            check_vma=False,
+        )
+    return replicas(method, problem, population, first, seeds, trace, carry)
 
 
-@functools.partial(jax.jit)
+def replica_mesh(devices: int) -> Mesh:
+    """The devices that share the replicas."""
+    return Mesh(jax.devices()[:devices], ("replicas",))
+
+
+@jax.jit
 def evaluate(problem: Problem, population: Population, seeds: Array, w: Array) -> tuple[EvaluationRecord, Evaluation]:
     """Quality of the models w [G, R, d]."""
 
@@ -265,13 +287,12 @@ class Replica(NamedTuple):
     def _record(
         self, available: Array, decision: Decision, cohort: Cohort, updates: Updates, change: Array
     ) -> tuple[RoundRecord, ClientRecord | tuple[()]]:
-        count = cohort.present.sum()
-        loss = jnp.where(count > 0, updates.loss.sum() / count, jnp.nan)
-        record = RoundRecord(available.sum(), count, cohort.weight.sum(), loss, change)
-        if not self.shape.record_clients:
-            return record, ()
+        # Sums run over clients, not over cohort rows: the capacity must not show in them.
         by_client = scatter(cohort, updates.loss, jnp.full(len(available), jnp.nan, updates.loss.dtype))
-        return record, ClientRecord(decision.invited, decision.weight, by_client)
+        count = decision.invited.sum()
+        loss = jnp.where(count > 0, jnp.nansum(by_client) / count, jnp.nan)
+        record = RoundRecord(available.sum(), count, decision.weight.sum(), loss, change)
+        return record, ClientRecord(decision.invited, decision.weight, by_client) if self.shape.record_clients else ()
 
 
 def _in_chunks(f: Any, inputs: Any, chunk: int | None) -> Any:
@@ -283,8 +304,8 @@ def _in_chunks(f: Any, inputs: Any, chunk: int | None) -> Any:
 def _replicate(one: Any, method: Method, seeds: Array, *by_seed: Any) -> Any:
     """`one` for all settings of the method's numbers [G] and all seeds [R]. A Carry in `by_seed` has both axes.
 
-    A GPU takes all replicas at once (vmap). A CPU takes one after the other within the same program: a replica then stays
-    in the cache, costs what it costs alone, and gives the same bits however many run beside it.
+    A GPU takes all replicas at once (vmap). A CPU takes one after the other within the same program: a replica then
+    stays in the cache, costs what it costs alone, and gives the same bits however many run beside it.
     """
     both = [isinstance(item, Carry) for item in by_seed]
     if jax.default_backend() != "cpu":

@@ -1,6 +1,7 @@
 """How much memory a run needs, before it runs."""
 
 import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -80,7 +81,7 @@ def device_memory() -> int | None:
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
     try:
-        with open("/proc/meminfo") as lines:
+        with Path("/proc/meminfo").open() as lines:
             return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         try:
@@ -95,7 +96,8 @@ def refuse_if_too_large(label: str, need: Estimate, parameters: int, clients: in
         return
     advice = "run fewer seeds at a time"
     if need.state > available / 2 and need.state >= 4 * parameters * clients:
-        advice = f"this method keeps {readable(4 * parameters * clients)} for rows of {parameters:,} parameters for each of {clients:,} clients; take one without a row per client"  # noqa: E501
+        rows = f"{readable(4 * parameters * clients)} for rows of {parameters:,} parameters for each of {clients:,} clients"
+        advice = f"this method keeps {rows}; take one without a row per client"
     raise DoesNotFit(f"{label}: needs about {need}, the device has {readable(available)}: {advice}")
 
 

@@ -73,6 +73,8 @@ class Setup:
             if not record_clients:
                 log.info("clients are not recorded one by one: that would be over %s rows", f"{_RECORD_LIMIT:,}")
         self.record_clients = record_clients
+        # As many devices as share the seeds evenly; each runs its seeds as it would alone.
+        self.devices = max(d for d in range(1, len(jax.devices()) + 1) if replicas % d == 0)
         self._traces: Traces | None = None
 
     @property
@@ -87,13 +89,14 @@ class Setup:
         capacity = capacity_for(method.participation.capacity(most), clients)
         query = capacity_for(most, clients) if method.participation.needs_losses else 0
         chunk = self.chunk or self._chunk(method, capacity, settings)
-        return engine.Shape(span.blocks, span.rounds, capacity, query, chunk, self.record_clients)
+        return engine.Shape(span.blocks, span.rounds, capacity, query, chunk, self.record_clients, self.devices)
 
     def memory(self, method: Method, most: int, settings: int = 1) -> memory.Estimate:
         """Bytes that running the method keeps on the device."""
         replicas = settings * len(self.seed_list)
+        past = jnp.zeros((1, 0, len(self.population.sizes)), bool)
         carry = jax.eval_shape(
-            lambda m: engine.start(m, self.problem, self.population, self.seeds[:1], self._no_past(), 0), batch([method])
+            lambda m: engine.start(m, self.problem, self.population, self.seeds[:1], past, 0), batch([method])
         )
         shape = self.shape(method, self.plan[0], most, settings)
         rows = min(shape.chunk or shape.capacity, shape.capacity)
@@ -116,12 +119,10 @@ class Setup:
 
     def _per_client(self, method: Method) -> int:
         """Bytes that one client's local step needs."""
-        replica = engine.replica(method, self.problem, self.population, jnp.uint32(0), engine.Shape(1, 1, 1, 0, None, False))
+        alone = engine.Shape(1, 1, 1, 0, None, False)
+        replica = engine.replica(method, self.problem, self.population, jnp.uint32(0), alone)
         w = jax.ShapeDtypeStruct((self.parameters,), jnp.result_type(float))
         return memory.peak_of(replica.one_step, w) + 4 * 4 * self.parameters
-
-    def _no_past(self) -> Array:
-        return jnp.zeros((1, 0, len(self.population.sizes)), bool)
 
 
 def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[str, Method]:

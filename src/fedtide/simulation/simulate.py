@@ -129,10 +129,11 @@ def _open_folder(folder: Path, facts: dict[str, Any], resume: bool) -> dict[str,
             raise FedtideError(f"{folder}: this run has finished; there is nothing to resume")
         for key in ("seeds", "rounds", "evaluate_every", "history", "problem", "importance"):
             if before[key] != facts[key]:
-                raise CheckpointError(f"{folder}: belongs to another run: {key} was {before[key]!r:.60}, is {facts[key]!r:.60}")
+                change = f"{key} was {before[key]!r:.60}, is {facts[key]!r:.60}"
+                raise CheckpointError(f"{folder}: belongs to another run: {change}")
         return {"seconds": before["seconds"], "warnings": []}
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FedtideError(f"{folder}: exists and is not empty; choose another folder, or go on with: fedtide resume {folder}")
+        raise FedtideError(f"{folder}: exists and is not empty; choose another folder, or resume the run that is there")
     write_about(folder, facts)
     return {}
 
@@ -165,9 +166,10 @@ class _Run:
         setup = self.setup
         method = batch([self.method])
         carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, setup.history)
-        done = 0
+        done, run = 0, ""
         if self.place is not None:
-            run = checkpoint.fingerprint(method, setup.problem, setup.population, setup.seeds, setup.plan, setup.availability)
+            parts = (method, setup.problem, setup.population, setup.seeds, setup.plan, setup.availability)
+            run = checkpoint.fingerprint(*parts)
             if (self.place / "state.safetensors").exists():
                 saved = checkpoint.load(self.place / "state.safetensors", carry, run)
                 carry, done = jax.tree.map(jnp.asarray, saved.carry), saved.rounds
@@ -215,13 +217,14 @@ class _Run:
         for end in expected:
             file = self.place / f"rounds-{end:08d}.parquet"
             if not file.exists():
-                raise CheckpointError(f"{file}: missing, though the checkpoint is past it; the records cannot be completed")
+                raise CheckpointError(f"{file}: missing, though the checkpoint is past it; the records have a gap")
 
     def _notice_divergence(self, end: int, objective: np.ndarray) -> None:
         for seed, value in zip(self.setup.seed_list, objective, strict=True):
             if not np.isfinite(value) and seed not in self._diverged:
                 self._diverged.add(seed)
-                message = f"{self.label}, seed {seed}: diverged by round {end} (the loss is not finite); the rest goes on"
+                what = f"diverged by round {end} (the loss is not finite)"
+                message = f"{self.label}, seed {seed}: {what}; the rest goes on"
                 self.warnings.append(message)
                 warnings.warn(message, RuntimeWarning, stacklevel=5)
 

@@ -44,9 +44,9 @@ def last_models(problem, method, rounds=1500, seeds=400):
     return found.models["m"]
 
 
-def assert_mean_is(models: np.ndarray, target: np.ndarray):
+def assert_mean_is(models: np.ndarray, target: np.ndarray, slack: float = 1e-6):
     error = models.mean(axis=0) - target
-    assert (np.abs(error) <= 5 * models.std(axis=0, ddof=1) / np.sqrt(len(models)) + 1e-6).all(), error
+    assert (np.abs(error) <= 5 * models.std(axis=0, ddof=1) / np.sqrt(len(models)) + slack).all(), error
 
 
 def excludes(models: np.ndarray, target: np.ndarray):
@@ -80,11 +80,12 @@ def test_most_available_ends_at_the_optimum_of_the_kept(problem):
 
 
 def test_f3ast_ends_near_the_optimum(problem):
-    """Its rates converge to the long-run selection rate only as β → 0: near, and nearer than FedAvg."""
+    """Near, since its rates are the long-run selection rates only as β → 0: r of a selected client is β too large."""
     method = fedtide.methods.f3ast(rate=0.05, clients=4, smoothing=0.004, work=ONE_STEP)
-    mean = last_models(problem, method, rounds=4000, seeds=100).mean(axis=0)
+    models = last_models(problem, method, rounds=2500, seeds=400)
     biased = problem.optimum(PI / PI.sum())
-    assert np.linalg.norm(mean - problem.optimum()) < 0.1 * np.linalg.norm(biased - problem.optimum())
+    assert_mean_is(models, problem.optimum(), slack=0.04 * np.linalg.norm(biased - problem.optimum()))
+    assert excludes(models, biased)
 
 
 @pytest.mark.parametrize("name", ["unbiased", "ca_fed", "adafed"])

@@ -82,7 +82,7 @@ def test_a_ball_keeps_the_state_of_the_server_inside():
 @pytest.mark.parametrize(
     ("build", "line"),
     [
-        (lambda: Optimiser("chain"), "server.name = 'chain': must be one of adabelief, adagrad, adam, adamw, "),
+        (lambda: Optimiser("chain"), "server.algorithm = 'chain': must be one of adabelief, adagrad, adam, adamw, "),
         (lambda: Optimiser(rate=-1.0), "server.rate = -1.0: must be 0 or more"),
         (lambda: Optimiser("adam", 1.0, (("b3", 1),)), f"server.options = (('b3', 1),): must be {OPTIONS} optax.adam"),
         (lambda: Optimiser("sgd", 1.0, (("b1",),)), f"server.options = (('b1',),): must be {OPTIONS} optax.sgd"),

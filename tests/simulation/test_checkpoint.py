@@ -133,3 +133,14 @@ def test_save_and_load_are_inverse(whole, tmp_path):
     assert same(found, whole)
     assert found.about == whole.about
     np.testing.assert_array_equal(found.models["FedAvg"], whole.models["FedAvg"])
+
+
+def test_divergence_before_an_interruption_is_still_reported(blobs, chains, tmp_path):
+    methods = {"FedAvg": fedtide.methods.fedavg(rate=1e30), "CA-Fed": METHODS["CA-Fed"]}
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        expected = simulate(blobs, chains, methods, **OPTIONS).about["warnings"]
+    with pytest.warns(RuntimeWarning, match="diverged"), pytest.raises(Stop):
+        simulate(blobs, chains, methods, **OPTIONS, out=tmp_path / "run", progress=stop_at("CA-Fed", 50))
+    found = simulate(blobs, chains, methods, **OPTIONS, out=tmp_path / "run", resume=True)
+    assert found.about["warnings"] == expected
+    assert len(expected) == 2

@@ -12,7 +12,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedAvg",
-    facts=Facts(unbiased="all clients equally available"),
+    facts=Facts(unbiased="all π equal and all α equal"),
     bibtex="""
     @inproceedings{mcmahan2017fedavg,
       title = {Communication-Efficient Learning of Deep Networks from Decentralized Data},

@@ -13,25 +13,25 @@ _NAMES = ("sgd", "adam", "adagrad", "yogi", "rmsprop", "adamw", "lion", "amsgrad
 
 @part
 class Optimiser:
-    """w ← w − η_s v for `sgd`; otherwise one step of the optax optimiser `name`, with v as its gradient.
+    """w ← w − η_s v for `sgd`; otherwise one step of the optax optimiser `algorithm`, with v as its gradient.
 
     `options` are further arguments of the optax constructor, as ((name, value), …): momentum, b1, eps …
 
     Reference: Reddi et al., "Adaptive federated optimization", ICLR 2021.
     """
 
-    name: str = "sgd"
+    algorithm: str = "sgd"
     rate: float = 1.0
     options: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self):
-        if self.name not in _NAMES:
-            raise InvalidInput("server.name", self.name, one_of(self.name, _NAMES))
+        if self.algorithm not in _NAMES:
+            raise InvalidInput("server.algorithm", self.algorithm, one_of(self.algorithm, _NAMES))
         require(self.rate >= 0, "server.rate", self.rate, "0 or more")
         try:
             self._optax()
         except (TypeError, ValueError) as error:
-            allowed = f"((name, value), …), arguments of optax.{self.name}"
+            allowed = f"((name, value), …), arguments of optax.{self.algorithm}"
             raise InvalidInput("server.options", self.options, allowed) from error
 
     def init(self, w: Array) -> State:
@@ -42,4 +42,4 @@ class Optimiser:
         return optax.apply_updates(w, change), state  # pyright: ignore[reportReturnType]
 
     def _optax(self) -> optax.GradientTransformation:
-        return getattr(optax, self.name)(self.rate, **dict(self.options))
+        return getattr(optax, self.algorithm)(self.rate, **dict(self.options))

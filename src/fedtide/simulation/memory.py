@@ -96,8 +96,9 @@ def refuse_if_too_large(label: str, need: Estimate, parameters: int, clients: in
         return
     advice = "run fewer seeds at a time"
     if need.state > available / 2 and need.state >= 4 * parameters * clients:
-        rows = f"{readable(4 * parameters * clients)} for rows of {parameters:,} parameters for each of {clients:,} clients"
-        advice = f"this method keeps {rows}; take one without a row per client"
+        rows = f"rows of {parameters:,} parameters for each of {clients:,} clients"
+        size = readable(4 * parameters * clients)
+        advice = f"this method keeps {size} for {rows}; take one without a row per client"
     raise DoesNotFit(f"{label}: needs about {need}, the device has {readable(available)}: {advice}")
 
 

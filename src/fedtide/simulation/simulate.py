@@ -14,6 +14,7 @@ import numpy as np
 
 from fedtide.availability.base import Process
 from fedtide.errors import CheckpointError, FedtideError
+from fedtide.files import atomic, remove_partial
 from fedtide.methods.base import Method
 from fedtide.simulation import checkpoint, describe, engine, memory
 from fedtide.simulation.cache import use_persistent_cache
@@ -21,6 +22,7 @@ from fedtide.simulation.progress import Progress, reporter
 from fedtide.simulation.records import Columns, client_frame, client_rows, initial_rows, round_frame, round_rows
 from fedtide.simulation.result import Result, read_about, write_about
 from fedtide.simulation.setup import Setup, batch, labelled
+from fedtide.simulation.traces import Span
 
 log = logging.getLogger("fedtide")
 
@@ -43,8 +45,8 @@ def simulate(
 ) -> Result:
     """Trains each method on the federation, for every seed, and returns the records.
 
-    All methods meet the same availability, minibatches and initial models. A seed's replicas run side by side in one
-    compiled program.
+    All methods meet the same availability, minibatches and initial models. All seeds of a method run in one compiled
+    program.
 
     Args:
       problem: clients' data, model and loss (`fedtide.problems`).
@@ -55,7 +57,7 @@ def simulate(
       evaluate_every: rounds between two evaluations; the last round is always evaluated.
       history: rounds of availability that estimators observe before the first round.
       record_clients: keep the table of rounds × clients (default: unless it would be huge).
-      chunk: clients trained at a time (default: as many as memory allows). It changes no number.
+      chunk: clients trained at a time (default: as many as memory allows). Changes results by rounding at most.
       out: a folder for records and checkpoints. With it, a killed run can be resumed.
       resume: go on from the checkpoints in `out`; the arguments must be those of the interrupted run.
       progress: True for a progress bar, or a function (label, rounds done, rounds in all).
@@ -67,45 +69,18 @@ def simulate(
     use_persistent_cache()
     begun = time.monotonic()
     named = labelled(methods)
-    setup = Setup(
-        problem, availability, named, rounds=rounds, seeds=seeds, evaluate_every=evaluate_every, history=history,
-        record_clients=record_clients, chunk=chunk,
-    )  # fmt: skip
-    available = memory.device_memory()
-    estimates = {label: setup.memory(method, setup.traces.most) for label, method in named.items()}
-    for label, estimate in estimates.items():
-        memory.refuse_if_too_large(label, estimate, setup.parameters, availability.clients, available)
-    largest = max(estimates.values(), key=lambda e: e.total)
-    log.info("memory: about %s of %s", largest, memory.readable(available) if available else "unknown")
-
-    facts = {
-        "title": "Simulation",
-        "command": None,
-        "config": None,
-        "versions": describe.versions(),
-        "hardware": describe.hardware(),
-        "seeds": setup.seed_list,
-        "rounds": rounds,
-        "evaluate_every": evaluate_every,
-        "history": history,
-        "problem": describe.describe_problem(problem, setup.population, setup.parameters),
-        "availability": describe.describe_availability(availability),
-        "importance": [float(a) for a in np.asarray(setup.population.importance)],
-        "methods": [describe.describe_method(label, method) for label, method in named.items()],
-        "memory": {label: estimate.total for label, estimate in estimates.items()},
-        "finished": False,
-        "seconds": 0.0,
-        "warnings": [],
-    }
-    for key, value in (about or {}).items():  # one level deep: {"problem": {"name": …}} keeps the problem's size
-        facts[key] = facts[key] | value if isinstance(facts.get(key), dict) else value
-    folder = None if out is None else Path(out)
-    if folder is not None:
-        facts |= _open_folder(folder, facts, resume)
-
-    parts: tuple[list[Columns], list[Columns]] = ([], [])
-    models = {}
     with reporter(progress, named, rounds) as report:
+        setup = Setup(
+            problem, availability, named, rounds=rounds, seeds=seeds, evaluate_every=evaluate_every, history=history,
+            record_clients=record_clients, chunk=chunk,
+        )  # fmt: skip
+        needs = _fitting(setup, named)
+        facts = _facts(setup, named, needs, about or {})
+        folder = None if out is None else Path(out)
+        if folder is not None:
+            _open_folder(folder, facts, resume)
+        parts: tuple[list[Columns], list[Columns]] = ([], [])
+        models = {}
         for number, (label, method) in enumerate(named.items()):
             place = None if folder is None else folder / "checkpoints" / f"{number:02d}-{method.name}"
             run = _Run(setup, label, method, place)
@@ -113,16 +88,53 @@ def simulate(
             facts["warnings"] += run.warnings
             for kept, new in zip(parts, run.parts, strict=True):
                 kept.extend(new)
-            if folder is not None:
-                write_about(folder, facts)
-    facts |= {"finished": True, "seconds": round(facts["seconds"] + time.monotonic() - begun, 2)}
+    facts |= {"finished": True, "seconds": round(time.monotonic() - begun, 2)}
     if folder is None:
         return Result(facts, models, *parts)
     return _close_folder(folder, facts, models)
 
 
-def _open_folder(folder: Path, facts: dict[str, Any], resume: bool) -> dict[str, Any]:
-    """Begins a run's folder, or checks that the one to resume is of this run; returns what to carry over."""
+def _fitting(setup: Setup, methods: Mapping[str, Method]) -> dict[str, memory.Estimate]:
+    """Each method's memory; raises `DoesNotFit` where one would not fit."""
+    available = memory.device_memory()
+    needs = {label: setup.memory(method, setup.traces.most) for label, method in methods.items()}
+    for label, need in needs.items():
+        memory.refuse_if_too_large(label, need, setup.parameters, len(setup.population.sizes), available)
+    largest = max(needs.values(), key=lambda need: need.total)
+    log.info("memory: about %s of %s", largest, memory.readable(available) if available else "unknown")
+    return needs
+
+
+def _facts(
+    setup: Setup, methods: Mapping[str, Method], needs: Mapping[str, memory.Estimate], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`Result.about`, with what the caller adds one level deep: {"problem": {"name": …}} keeps the problem's size."""
+    facts = {
+        "title": "Simulation",
+        "command": None,
+        "config": None,
+        "versions": describe.versions(),
+        "hardware": describe.hardware(),
+        "seeds": setup.seed_list,
+        "rounds": setup.rounds,
+        "evaluate_every": setup.evaluate_every,
+        "history": setup.history,
+        "problem": describe.describe_problem(setup.problem, setup.population, setup.parameters),
+        "availability": describe.describe_availability(setup.availability),
+        "importance": [float(a) for a in np.asarray(setup.population.importance)],
+        "methods": [describe.describe_method(label, method) for label, method in methods.items()],
+        "memory": {label: need.total for label, need in needs.items()},
+        "finished": False,
+        "seconds": 0.0,
+        "warnings": [],
+    }
+    for key, value in about.items():
+        facts[key] = facts[key] | value if isinstance(facts.get(key), dict) else value
+    return facts
+
+
+def _open_folder(folder: Path, facts: dict[str, Any], resume: bool) -> None:
+    """Begins a run's folder, or checks that the one to resume is of this run."""
     if resume:
         before = read_about(folder)
         if before["finished"]:
@@ -131,11 +143,11 @@ def _open_folder(folder: Path, facts: dict[str, Any], resume: bool) -> dict[str,
             if before[key] != facts[key]:
                 change = f"{key} was {before[key]!r:.60}, is {facts[key]!r:.60}"
                 raise CheckpointError(f"{folder}: belongs to another run: {change}")
-        return {"seconds": before["seconds"], "warnings": []}
+        remove_partial(folder)
+        return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FedtideError(f"{folder}: exists and is not empty; choose another folder, or resume the run that is there")
     write_about(folder, facts)
-    return {}
 
 
 def _close_folder(folder: Path, facts: dict[str, Any], models: dict[str, np.ndarray]) -> Result:
@@ -146,6 +158,10 @@ def _close_folder(folder: Path, facts: dict[str, Any], models: dict[str, np.ndar
     for name in ("rounds", "clients"):
         files = sorted((folder / "checkpoints").glob(f"*/{name}-*.parquet"))
         tables.append(pl.concat([pl.read_parquet(file) for file in files]) if files else pl.DataFrame())
+    # From the tables, not from the runs: a method that was finished before an interruption did not run again.
+    bad = tables[0].filter(pl.col("objective").is_not_null() & ~pl.col("objective").is_finite())
+    first = bad.group_by("method", "seed", maintain_order=True).agg(pl.col("round").min())
+    facts["warnings"] = [_divergence(*row) for row in first.iter_rows()]
     result = Result(facts, models, *tables)
     result.save(folder)
     shutil.rmtree(folder / "checkpoints")
@@ -158,8 +174,11 @@ class _Run:
     def __init__(self, setup: Setup, label: str, method: Method, place: Path | None):
         self.setup, self.label, self.method, self.place = setup, label, method, place
         self.parts: tuple[list[Columns], list[Columns]] = ([], [])
-        self.warnings: list[str] = []
-        self._diverged: set[int] = set()
+        self._diverged: dict[int, int] = {}  # seed: the first round whose evaluation was not finite
+
+    @property
+    def warnings(self) -> list[str]:
+        return [_divergence(self.label, seed, round_) for seed, round_ in sorted(self._diverged.items())]
 
     def to_end(self, report: Progress) -> np.ndarray:
         """Runs what is left; returns the final models [R, d]."""
@@ -192,7 +211,7 @@ class _Run:
                 client_rows(self.label, setup.seed_list, span, np.asarray(trace), stretch),
                 span.end,
             )
-            self._notice_divergence(span.end, np.asarray(stretch.evaluation.objective[:, -1]))
+            self._notice_divergence(span, stretch.evaluation.objective)
             if self.place is not None:
                 checkpoint.save(self.place / "state.safetensors", carry, span.end, run)
             report(self.label, span.end, setup.rounds)
@@ -204,8 +223,6 @@ class _Run:
             self.parts[0].append(rounds)
             self.parts[1].append(clients)
             return
-        from fedtide.files import atomic
-
         for name, frame in (("rounds", round_frame([rounds])), ("clients", client_frame([clients]))):
             if not frame.is_empty():
                 with atomic(self.place / f"{name}-{end:08d}.parquet") as temporary:
@@ -219,14 +236,16 @@ class _Run:
             if not file.exists():
                 raise CheckpointError(f"{file}: missing, though the checkpoint is past it; the records have a gap")
 
-    def _notice_divergence(self, end: int, objective: np.ndarray) -> None:
-        for seed, value in zip(self.setup.seed_list, objective, strict=True):
-            if not np.isfinite(value) and seed not in self._diverged:
-                self._diverged.add(seed)
-                what = f"diverged by round {end} (the loss is not finite)"
-                message = f"{self.label}, seed {seed}: {what}; the rest goes on"
-                self.warnings.append(message)
+    def _notice_divergence(self, span: Span, objective: np.ndarray) -> None:
+        for seed, values in zip(self.setup.seed_list, objective, strict=True):
+            if not np.isfinite(values).all() and seed not in self._diverged:
+                self._diverged[seed] = span.first + span.rounds * (1 + int((~np.isfinite(values)).argmax()))
+                message = _divergence(self.label, seed, self._diverged[seed])
                 warnings.warn(message, RuntimeWarning, stacklevel=5)
+
+
+def _divergence(label: str, seed: int, round_: int) -> str:
+    return f"{label}, seed {seed}: diverged by round {round_} (the loss is not finite); the rest goes on"
 
 
 def _first(tree: Any) -> Any:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedtide.report import figures, svg
+from fedtide.report import classes, curves, figures, maps, svg
+from fedtide.report.picture import COLUMNS, EXCLUDED, INCLUDED, ROWS
 from fedtide.report.fleet import fleet
 from fedtide.report.statistics import labels
 
@@ -49,7 +50,7 @@ def test_colours_follow_the_page(drawn):
             fixed = set(
                 re.findall(r"#[0-9a-f]{6}\b", re.sub(r'base64,[^"]*|url\(#[^)]*\)|(?:href|id)="[^"]*"', "", text))
             )
-            assert fixed <= {figures.INCLUDED, figures.EXCLUDED}
+            assert fixed <= {INCLUDED, EXCLUDED}
 
 
 def test_ids_do_not_clash(drawn):
@@ -104,9 +105,9 @@ def test_many_clients_and_rounds_are_thinned_and_said(make):
         }
     )
     many = fleet(pl.DataFrame({"client": range(5000), "active": [True] * 5000}), {})
-    shown = figures.grid(clients, many)
-    assert len(shown.rows) <= figures.ROWS
-    assert len(shown.rounds) <= figures.COLUMNS
+    shown = maps.grid(clients, many)
+    assert len(shown.rows) <= ROWS
+    assert len(shown.rounds) <= COLUMNS
     assert (shown.rounds[0], shown.rounds[-1], shown.rows[0], shown.rows[-1]) == (1, 1000, 0, 4999)
     assert "300 of 5,000 clients and 800 of 1,000 rounds" in shown.note
 
@@ -114,8 +115,8 @@ def test_many_clients_and_rounds_are_thinned_and_said(make):
 def test_the_matrix_is_the_table(small):
     order = fleet(small.clients, small.about)
     one = small.clients.filter(method="F3AST", seed=1)
-    shown = figures.grid(one, order)
-    here = figures.matrix(one.sample(fraction=1, shuffle=True, seed=0), order, shown, "active")
+    shown = maps.grid(one, order)
+    here = maps.matrix(one.sample(fraction=1, shuffle=True, seed=0), order, shown, "active")
     wide = one.pivot("round", index="client", values="active").drop("client").to_numpy()
     assert (here == wide[order.client]).all()
     assert shown.note == ""
@@ -152,7 +153,7 @@ def test_cumulative_importance_by_hand():
         pl.lit("m").alias("method"), pl.lit(0).alias("seed"), pl.lit(True).alias("active")
     )
     about = {"availability": {"classes": ["a", "b"]}, "importance": [0.5, 0.5]}
-    found = figures.shares(clients, fleet(clients, about))["m"]
+    found = classes.shares(clients, fleet(clients, about))["m"]
     assert found.share[:, 0] == pytest.approx([3 / 4, 4 / 8, 4 / 16])
     assert found.misplaced(np.array([0.5, 0.5])) == pytest.approx(0.25)
 
@@ -173,7 +174,7 @@ def test_accuracy_by_class_by_hand():
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=10))
 def test_names_at_the_lines_do_not_overlap(wanted):
-    places = figures._spread(np.array(wanted), 0.05)
+    places = curves._spread(np.array(wanted), 0.05)
     assert np.diff(np.sort(places)) == pytest.approx(np.maximum(np.diff(np.sort(places)), 0.05))
     assert places.min() >= -1e-9
     assert places.max() <= 1 + 1e-9

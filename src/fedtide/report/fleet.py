@@ -22,6 +22,10 @@ class Fleet(NamedTuple):
         """`client` → `kind`, to join on."""
         return pl.DataFrame({"client": self.client, "kind": self.kind}, schema={"client": pl.Int64, "kind": pl.Int64})
 
+    def with_kind(self, clients: pl.DataFrame) -> pl.DataFrame:
+        """The table of clients with a column for the class of each."""
+        return clients.join(self.frame.cast({"client": clients["client"].dtype}), on="client")
+
 
 def fleet(clients: pl.DataFrame, about: dict[str, Any]) -> Fleet:
     """Orders the recorded clients by the classes that the run names (one class, where it names none)."""

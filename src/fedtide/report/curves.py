@@ -1,0 +1,231 @@
+"""Curves over rounds: accuracy, its difference to the baseline, the objective."""
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from fedtide.report import statistics
+from fedtide.report.picture import PERCENT, POINTS, POINTS_APART, STEPS, Picture, draw_legend, legend_height, picture
+from fedtide.report.svg import INK, colour, dash
+from fedtide.report.words import clean, percent, short, value
+
+
+class Curve(NamedTuple):
+    """A quantity over rounds: its mean over seeds and the range of the middle 80 % of them."""
+
+    round: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+BAND = "Lines are means over seeds; bands hold the middle 80% of the seeds."
+
+
+def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
+    """The metric against rounds, and below it the paired difference to the baseline."""
+    kind = statistics.metric(rounds)
+    finished = statistics.evaluations(rounds).filter(~pl.col("diverged") & pl.col("value").is_not_null())
+    methods = statistics.labels(rounds)
+    curves = {m: _curve(finished.filter(pl.col("method") == m), "value") for m in methods}
+    base = finished.filter(pl.col("method") == baseline).select("seed", "round", base="value")
+    # Over decades of an objective only ratios can be seen.
+    relative = kind == "objective" and _decades(curves) is not None
+    gap = pl.col("value") / pl.col("base") - 1 if relative else pl.col("value") - pl.col("base")
+    against = finished.join(base, on=["seed", "round"]).with_columns(gap=gap)
+    gaps = {m: _curve(against.filter(pl.col("method") == m), "gap") for m in methods if m != baseline}
+    gaps = {m: c for m, c in gaps.items() if len(c.round)}
+    what = "test accuracy" if kind == "accuracy" else "objective"
+    ends = [f"{clean(m)} {value(kind, c.mean[-1])}" for m, c in curves.items() if len(c.round)]
+    alt = f"Line chart of {what} against rounds. At the end: {', '.join(ends) or 'no run finished'}."
+    caption = f"{what.capitalize()} against rounds. {BAND if _several(finished) else 'One seed.'}"
+    low = _focus(curves) if kind == "accuracy" else None
+    if low is not None:
+        caption += f" The axis begins at {percent(low, 0)}; the first rounds lie below it."
+    if gaps:
+        difference = "relative difference" if relative else "difference"
+        caption += f" Below: the {difference} to {clean(baseline)} on the same seed, where what seeds share cancels."
+
+    def draw(narrow: bool):
+        height = (300 if narrow else 340) + (130 if gaps else 0) + _room_for_names(curves, narrow)
+
+        def paint(figure: Figure):
+            ratios = [3.0, 1.5] if gaps else [1.0]
+            axes = figure.subplots(len(ratios), 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
+            _lines(axes[0], curves, methods)
+            axes[0].set_ylabel(what.capitalize())
+            if low is not None:
+                axes[0].set_ylim(bottom=low)
+            if kind == "accuracy":
+                axes[0].yaxis.set_major_formatter(PERCENT)
+            else:
+                _maybe_log(axes[0], curves)
+            if gaps:
+                axes[1].axhline(0, color=INK, lw=0.9, alpha=0.6)
+                _lines(axes[1], gaps, methods)
+                _gap_limits(axes[1], gaps)
+                who = clean(baseline) if len(clean(baseline)) <= 9 else "baseline"
+                axes[1].set_ylabel(f"vs {who}" + (", points" if kind == "accuracy" else ""))
+                if kind == "accuracy" or relative:
+                    axes[1].yaxis.set_major_formatter(POINTS_APART if kind == "accuracy" else PERCENT)
+            _over_rounds(axes[-1], curves)
+            _name_lines(figure, axes[0], curves, methods, narrow)
+
+        return height, paint
+
+    return picture("learning", alt, caption, draw)
+
+
+def objective(rounds: pl.DataFrame) -> Picture | None:
+    """The training objective against rounds."""
+    finished = statistics.evaluations(rounds).filter(~pl.col("diverged") & pl.col("objective").is_finite())
+    methods = statistics.labels(rounds)
+    curves = {m: _curve(finished.filter(pl.col("method") == m), "objective") for m in methods}
+    if not any(len(c.round) for c in curves.values()):
+        return None
+    ends = [f"{clean(m)} {value('objective', c.mean[-1])}" for m, c in curves.items() if len(c.round)]
+    alt = f"Line chart of the training objective against rounds. At the end: {', '.join(ends)}."
+    caption = f"Objective that the federation minimises, against rounds. {BAND if _several(finished) else 'One seed.'}"
+
+    def draw(narrow: bool):
+        def paint(figure: Figure):
+            axes = figure.subplots()
+            _lines(axes, curves, methods)
+            axes.set_ylabel("Objective")
+            _maybe_log(axes, curves)
+            _over_rounds(axes, curves)
+            _name_lines(figure, axes, curves, methods, narrow)
+
+        return (260 if narrow else 280) + _room_for_names(curves, narrow), paint
+
+    return picture("objective", alt, caption, draw)
+
+
+def _curve(table: pl.DataFrame, column: str) -> Curve:
+    over_seeds = pl.col(column)
+    found = (
+        table.group_by("round")
+        .agg(mean=over_seeds.mean(), low=over_seeds.quantile(0.1, "linear"), high=over_seeds.quantile(0.9, "linear"))
+        .sort("round")
+    )
+    kept = np.unique(np.linspace(0, found.height - 1, min(found.height, POINTS)).astype(int)) if found.height else []
+    return Curve(*(found[c].to_numpy()[kept] for c in ("round", "mean", "low", "high")))
+
+
+def _several(finished: pl.DataFrame) -> bool:
+    return finished["seed"].n_unique() > 1
+
+
+def _lines(axes: Axes, curves: dict[str, Curve], methods: list[str]) -> None:
+    for name, curve in curves.items():
+        i = methods.index(name)
+        if (curve.high > curve.low).any():
+            axes.fill_between(curve.round, curve.low, curve.high, color=colour(i), alpha=0.13, lw=0)
+        if len(curve.round) == 1:
+            axes.plot(curve.round, curve.mean, "o", color=colour(i), ms=4)
+    for name, curve in curves.items():
+        i = methods.index(name)
+        axes.plot(curve.round, curve.mean, color=colour(i), ls=dash(i), lw=1.9)
+    axes.grid(axis="y", color=INK, alpha=0.12, lw=0.7)
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=STEPS))
+
+
+def _focus(curves: dict[str, Curve]) -> float | None:
+    """Where to begin the axis so that the first steep rounds do not flatten the rest; None to show everything."""
+    drawn = [c for c in curves.values() if len(c.round) > 3]
+    if not drawn:
+        return None
+    top = max(c.high.max() for c in drawn)
+    bottom = min(c.low.min() for c in drawn)
+    later = min(c.low[c.round >= 0.2 * c.round.max()].min() for c in drawn)
+    if top - bottom < 1.5 * (top - later):
+        return None
+    return max(0.0, np.floor(20 * later - 0.2) / 20)
+
+
+def _gap_limits(axes: Axes, gaps: dict[str, Curve]) -> None:
+    """Limits that the noise of the first tenth of the rounds does not set."""
+    later = [(c.low[c.round >= 0.1 * c.round.max()], c.high[c.round >= 0.1 * c.round.max()]) for c in gaps.values()]
+    low, high = min(0.0, *(a.min() for a, _ in later)), max(0.0, *(b.max() for _, b in later))
+    if high > low:
+        axes.set_ylim(low - 0.06 * (high - low), high + 0.06 * (high - low))
+
+
+def _decades(curves: dict[str, Curve]) -> float | None:
+    """The ratio of the largest to the smallest value, where it is large and all values are positive."""
+    drawn = [c for c in curves.values() if len(c.round)]
+    low, high = (min(c.low.min() for c in drawn), max(c.high.max() for c in drawn)) if drawn else (0, 0)
+    return high / low if low > 0 and high / low > 30 else None
+
+
+def _maybe_log(axes: Axes, curves: dict[str, Curve]) -> None:
+    ratio = _decades(curves)
+    if ratio is not None:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if ratio > 1e3 else (1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _over_rounds(axes: Axes, curves: dict[str, Curve]) -> None:
+    last = max((c.round[-1] for c in curves.values() if len(c.round)), default=1)
+    axes.set_xlim(0, max(last, 1))
+    axes.set_xlabel("Round")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=STEPS))
+
+
+def _named_above(drawn: dict[str, Curve], narrow: bool) -> bool:
+    return bool(drawn) and (narrow or len(drawn) > 12)
+
+
+def _room_for_names(curves: dict[str, Curve], narrow: bool) -> int:
+    drawn = {m: c for m, c in curves.items() if len(c.round)}
+    return legend_height([short(m, 20) for m in drawn], narrow) if _named_above(drawn, narrow) else 0
+
+
+def _name_lines(figure: Figure, axes: Axes, curves: dict[str, Curve], methods: list[str], narrow: bool) -> None:
+    """Names at the ends of the lines where there is room beside them, otherwise above."""
+    drawn = {m: c for m, c in curves.items() if len(c.round)}
+    if not drawn:
+        return
+    if _named_above(drawn, narrow):
+        handles = [
+            Line2D([], [], color=colour(methods.index(m)), ls=dash(methods.index(m)), lw=2.2, label=short(m, 20))
+            for m in drawn
+        ]
+        draw_legend(figure, handles, narrow)
+        return
+    figure.draw_without_rendering()  # settles the limits
+    apart = 15 / (axes.bbox.height or 1)
+    ends = axes.transAxes.inverted().transform(
+        axes.transData.transform([(c.round[-1], c.mean[-1]) for c in drawn.values()])
+    )
+    places = _spread(np.clip(ends[:, 1], 0, 1), apart)
+    for (name, _), end, place in zip(drawn.items(), ends, places, strict=True):
+        i = methods.index(name)
+        leader = Line2D(
+            [end[0], end[0] + 0.02, end[0] + 0.032], [end[1], place, place], color=colour(i), lw=1.4,
+            transform=axes.transAxes, clip_on=False, solid_joinstyle="round",
+        )  # fmt: skip
+        leader.set_in_layout(False)
+        axes.add_artist(leader)
+        axes.text(end[0] + 0.04, place, short(name, 18), transform=axes.transAxes, va="center_baseline", fontsize=12)
+
+
+def _spread(wanted: np.ndarray, apart: float) -> np.ndarray:
+    """The nearest places at least `apart` from each other (and their order kept), within [0, 1] if they fit."""
+    order = np.argsort(wanted, kind="stable")
+    # Subtracting the spacing turns "apart" into "in order": the nearest ordered values are isotonic regression.
+    from scipy.optimize import isotonic_regression
+
+    steps = apart * np.arange(len(wanted))
+    level = isotonic_regression(wanted[order] - steps).x
+    level = np.clip(level, 0, max(0.0, 1 - steps[-1])) if len(wanted) else level
+    places = np.empty(len(wanted))
+    places[order] = level + steps
+    return places

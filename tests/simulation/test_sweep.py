@@ -1,0 +1,35 @@
+"""A sweep is the same runs, without their records."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fedtide
+
+OPTIONS = {"rounds": 8, "seeds": 3, "evaluate_every": 4}
+
+
+def test_each_setting_is_its_own_simulation(blobs, chains):
+    rates = (0.05, 0.2)
+    found = fedtide.sweep(blobs, chains, [fedtide.methods.fedavg(rate=rate) for rate in rates], **OPTIONS)
+    assert found.objective.shape == (2, 3, 2)
+    for i, rate in enumerate(rates):
+        alone = fedtide.simulate(blobs, chains, fedtide.methods.fedavg(rate=rate), **OPTIONS)
+        evaluated = alone.rounds.filter(pl.col("round").is_in([4, 8])).sort("seed", "round")
+        for name in ("objective", "test_accuracy", "worst_decile"):
+            expected = evaluated[name].to_numpy().reshape(3, 2)
+            np.testing.assert_array_equal(getattr(found, name)[i], expected)
+
+
+def test_a_diverging_setting_leaves_the_others_alone(blobs, chains):
+    found = fedtide.sweep(blobs, chains, [fedtide.methods.fedavg(rate=rate) for rate in (1e30, 0.1)], **OPTIONS)
+    assert not np.isfinite(found.objective[0]).any()
+    assert np.isfinite(found.objective[1]).all()
+
+
+def test_settings_share_their_structure(blobs, chains):
+    mixed = [fedtide.methods.fedavg(), fedtide.methods.fedavg(clients=3)]
+    with pytest.raises(fedtide.FedtideError, match=r"settings\[1\] = 'fedavg': must be different from"):
+        fedtide.sweep(blobs, chains, mixed, **OPTIONS)
+    with pytest.raises(fedtide.FedtideError, match="settings = 'none'"):
+        fedtide.sweep(blobs, chains, [], **OPTIONS)

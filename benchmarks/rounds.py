@@ -36,7 +36,7 @@ def fedtide_rounds(replicas: int, rounds: int = 200) -> dict[str, float]:
     )  # fmt: skip
     span, traces = setup.plan[0], setup.traces
     settings, trace = batch([method]), traces[span]
-    shape = setup.shape(method, span, traces.most)
+    shape = setup.shape(method, span, setup.choose_chunk(method))
     carry = engine.start(settings, setup.problem, setup.population, setup.seeds, traces.past, 0)
     begun = time.perf_counter()
     fixed = (setup.problem, setup.population, setup.seeds)

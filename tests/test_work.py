@@ -61,7 +61,7 @@ def test_a_client_may_have_its_own_number_of_steps():
     same = minibatches(Steps(13, batch=6), size=63, steps=13)
     np.testing.assert_array_equal(minibatches(work, size=63, steps=13), same)
     with pytest.raises(InvalidInput, match=r"work.counts = '7 entries': must be one for each of 3 clients"):
-        work.steps(SIZES[:3])
+        work.check(SIZES[:3])
 
 
 def test_epochs_take_as_many_steps_as_the_data_need():
@@ -99,8 +99,8 @@ def test_full_batches_are_all_samples(size: int):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Steps(-1), "work.count = -1: must be 0 or more steps"),
-        (lambda: Steps(1, batch=0), "work.batch = 0: must be 1 or more samples"),
+        (lambda: Steps(-1), "work.count = -1: must be a whole number, 0 or more"),
+        (lambda: Steps(1, batch=0), "work.batch = 0: must be a whole number, 1 or more"),
         (lambda: Epochs(-1), "work.count = -1"),
         (lambda: Epochs(1, batch=0), "work.batch = 0"),
         (lambda: StepsPerClient([1.5, 2.0]), "work.counts = .*: must be one integer a client"),

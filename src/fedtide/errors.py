@@ -1,6 +1,7 @@
 """Errors a user can cause, each one line: the field, the value, what is allowed."""
 
 import difflib
+import operator
 from collections.abc import Iterable
 
 
@@ -21,6 +22,16 @@ class DoesNotFit(FedtideError, MemoryError):
 
 class CheckpointError(FedtideError):
     """A checkpoint that is damaged, or that belongs to another run."""
+
+
+def whole(field: str, value: object, low: int) -> int:
+    """The value as a Python int of at least `low`; NumPy's integers count, booleans and floats do not."""
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        number = low - 1
+    require(number >= low and not isinstance(value, bool), field, value, f"a whole number, {low} or more")
+    return number
 
 
 def require(condition: bool, field: str, value: object, allowed: str) -> None:

@@ -7,9 +7,10 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform
 
 import jax
+import numpy as np
 from jax import Array
 
 from fedtide.streams import Stream
@@ -57,9 +58,8 @@ def _is_structure(hint: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return all(_is_structure(member) for member in typing.get_args(hint))
     return (
-        origin in (Literal, tuple, Callable, ClassVar)
-        or origin is typing.get_origin(Callable[..., Any])
-        or hint in (int, bool, str, type(None))
+        origin in (Literal, tuple, Callable)
+        or hint in (int, bool, str, type(None), Callable)
         or (isinstance(hint, type) and issubclass(hint, tuple))
     )
 
@@ -157,6 +157,10 @@ class Participation(Protocol):
 class Work(Protocol):
     """How much a client computes: its number of steps and the samples of each."""
 
+    def check(self, sizes: np.ndarray) -> None:
+        """Raises where clients of these sizes cannot do this work."""
+        ...
+
     def steps(self, sizes: Array) -> Array | int:
         """τ_k for clients of these sizes; a Python int where all do the same."""
         ...
@@ -191,6 +195,11 @@ class Solver(Protocol):
 class Aggregation(Protocol):
     """Turns the cohort's updates into one direction."""
 
+    @property
+    def moves_when_empty(self) -> bool:
+        """Whether a round without updates has a direction all the same (from memory); else nothing moves in it."""
+        ...
+
     def init(self, population: Population, parameters: int) -> State: ...
     def combine(self, state: State, cohort: Cohort, updates: Updates) -> tuple[Array, State]: ...
 
@@ -206,8 +215,9 @@ class Evaluation(NamedTuple):
     """A model's quality, client by client."""
 
     train_loss: Array  # [N] F_k(w), the penalty included
-    test_loss: Array  # [N] nan where a client has no test samples
-    test_accuracy: Array  # [N] nan where there are none, or where accuracy means nothing
+    tested: Array  # [N] bool: has test samples, and accuracy means something
+    test_loss: Array  # [N] counts where tested
+    test_accuracy: Array  # [N] counts where tested; nan for a model that diverged
 
 
 class Problem(Protocol):

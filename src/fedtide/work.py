@@ -3,25 +3,33 @@
 Every minibatch is addressed by (seed, round, client, step); none depends on what was drawn before it.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import require, whole
 from fedtide.streams import Stream, below, permuted
 from fedtide.types import part
 
 
+class _AnySize:
+    """Work that clients of any size can do."""
+
+    def check(self, sizes: np.ndarray) -> None:
+        return
+
+
 @part
-class Steps:
+class Steps(_AnySize):
     """`count` minibatch steps; each minibatch drawn uniformly with replacement, so gradients are unbiased."""
 
     count: int = 5
     batch: int = 32
 
     def __post_init__(self):
-        require(self.count >= 0, "work.count", self.count, "0 or more steps")
-        require(self.batch >= 1, "work.batch", self.batch, "1 or more samples")
+        _whole(self, count=0, batch=1)
 
     def steps(self, sizes: Array) -> int:
         return self.count
@@ -41,12 +49,19 @@ class StepsPerClient:
         counts = np.asarray(self.counts)
         require(counts.ndim == 1 and counts.dtype.kind in "iu", "work.counts", self.counts, "one integer a client")
         require(bool((counts >= 0).all()), "work.counts", counts.min(), "0 or more steps for every client")
-        require(self.batch >= 1, "work.batch", self.batch, "1 or more samples")
+        _whole(self, batch=1)
         object.__setattr__(self, "counts", counts.astype(np.int32))
 
+    def check(self, sizes: np.ndarray) -> None:
+        clients = len(sizes)
+        require(
+            len(self.counts) == clients,
+            "work.counts",
+            f"{len(self.counts)} entries",
+            f"one for each of {clients} clients",
+        )
+
     def steps(self, sizes: Array) -> Array:
-        if len(self.counts) != len(sizes):
-            require(False, "work.counts", f"{len(self.counts)} entries", f"one for each of {len(sizes)} clients")
         return jnp.asarray(self.counts)
 
     def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
@@ -54,7 +69,7 @@ class StepsPerClient:
 
 
 @part
-class Epochs:
+class Epochs(_AnySize):
     """`count` passes over the client's samples, reshuffled each pass; the last minibatch of a pass may be smaller.
 
     Within a pass minibatches are not independent: theory that assumes unbiased minibatches wants `Steps`.
@@ -64,8 +79,7 @@ class Epochs:
     batch: int = 32
 
     def __post_init__(self):
-        require(self.count >= 0, "work.count", self.count, "0 or more epochs")
-        require(self.batch >= 1, "work.batch", self.batch, "1 or more samples")
+        _whole(self, count=0, batch=1)
 
     def steps(self, sizes: Array) -> Array:
         return self.count * self._steps_a_pass(sizes)
@@ -90,8 +104,12 @@ class FullBatch:
     count: int = 1
 
     def __post_init__(self):
-        require(self.largest >= 1, "work.largest", self.largest, "1 or more samples")
-        require(self.count >= 0, "work.count", self.count, "0 or more steps")
+        _whole(self, largest=1, count=0)
+
+    def check(self, sizes: np.ndarray) -> None:
+        require(
+            self.largest >= sizes.max(), "work.largest", self.largest, f"{sizes.max()} or more: a client has so many"
+        )
 
     def steps(self, sizes: Array) -> int:
         return self.count
@@ -99,6 +117,11 @@ class FullBatch:
     def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
         place = jnp.arange(self.largest)
         return jnp.minimum(place, size - 1), place < size
+
+
+def _whole(work: Any, **lowest: int) -> None:
+    for name, low in lowest.items():
+        object.__setattr__(work, name, whole(f"work.{name}", getattr(work, name), low))
 
 
 def _with_replacement(stream: Stream, client: Array, size: Array, step: Array | int, batch: int) -> tuple[Array, Array]:

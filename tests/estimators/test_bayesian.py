@@ -28,7 +28,9 @@ def test_hand_worked_posterior():
 
 
 def test_hand_worked_posterior_with_priors():
-    believed = after(Bayesian(on=2.0, off=6.0, stay=5.0, leave=3.0), [[0], [0], [0], [1], [1]])
+    believed = after(
+        Bayesian(on=2.0, off=6.0, on_stay=5.0, on_leave=3.0, off_stay=5.0, off_leave=3.0), [[0], [0], [0], [1], [1]]
+    )
     np.testing.assert_allclose(believed.availability, [(2 + 2) / (5 + 8)], rtol=1e-6)
     np.testing.assert_allclose(believed.correlation, [(1 + 5) / (1 + 8) + (2 + 5) / (3 + 8) - 1], rtol=1e-6)
 
@@ -76,7 +78,15 @@ def test_more_rounds_bring_it_nearer():
     assert spread[1] < spread[0] / 2
 
 
-@pytest.mark.parametrize("name", ["on", "off", "stay", "leave"])
+@pytest.mark.parametrize("name", ["on", "off", "on_stay", "on_leave", "off_stay", "off_leave"])
 def test_priors_are_positive(name: str):
     with pytest.raises(InvalidInput, match=rf"estimator.{name} = 0.0: must be a positive pseudo-count"):
         Bayesian(**{name: 0.0})
+
+
+def test_priors_may_differ_by_client_and_by_row():
+    """Before any transition π̂ and λ̂ are the priors' means, plus one observation of presence for π̂."""
+    prior = Bayesian(on=np.array([1.0, 3.0]), off=1.0, on_stay=3.0, on_leave=1.0, off_stay=1.0, off_leave=3.0)
+    believed = after(prior, [[1, 1]])
+    np.testing.assert_allclose(believed.availability, [2 / 3, 4 / 5], rtol=1e-6)
+    np.testing.assert_allclose(believed.correlation, [0.75 + 0.25 - 1] * 2, atol=1e-6)

@@ -10,7 +10,7 @@ from fedtide.availability import Markov
 from fedtide.estimators import Bayesian, Discounted, Oracle
 from fedtide.types import Estimate, Population
 
-EXAMPLES = [Oracle(), Bayesian(), Bayesian(0.5, 2.0, 3.0, 0.1), Discounted(5.0), Discounted(50.0, prior=0.2)]
+EXAMPLES = [Oracle(), Bayesian(), Bayesian(0.5, 2.0, 3.0, 0.1, 1.0, 2.0), Discounted(5.0), Discounted(50.0, prior=0.2)]
 CHAINS = Markov([0.05, 0.1, 0.3, 0.5, 0.5, 0.9, 0.95], [0.9, 0.0, 0.5, -0.8, 0.8, 0.0, 0.9])
 TRACE = CHAINS.sample(0, 300)
 

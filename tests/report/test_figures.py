@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedtide.report import classes, curves, figures, maps, svg
-from fedtide.report.picture import COLUMNS, EXCLUDED, INCLUDED, ROWS
 from fedtide.report.fleet import fleet
+from fedtide.report.picture import COLUMNS, EXCLUDED, INCLUDED, ROWS
 from fedtide.report.statistics import labels
 
 PNG = "data:image/png;base64,"

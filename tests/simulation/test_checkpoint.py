@@ -58,12 +58,12 @@ def interrupted(blobs, chains, tmp_path):
 
 
 def state_of(folder):
-    return folder / "checkpoints" / "00-fedavg" / "state.safetensors"
+    return folder / "checkpoints" / "000" / "state.safetensors"
 
 
 def test_killed_between_records_and_state(blobs, chains, whole, interrupted):
     """Records of a stretch whose state was never written are written again, identically."""
-    torn = interrupted / "checkpoints" / "00-fedavg" / "rounds-00000100.parquet"
+    torn = interrupted / "checkpoints" / "000" / "rounds-00000100.parquet"
     torn.write_bytes(b"half")
     assert same(simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True), whole)
 
@@ -91,9 +91,29 @@ def test_a_foreign_checkpoint_is_refused(blobs, chains, interrupted):
         simulate(blobs, chains, METHODS, **(OPTIONS | {"seeds": 3}), out=interrupted, resume=True)
 
 
-def test_lost_records_are_noticed(blobs, chains, interrupted):
-    (interrupted / "checkpoints" / "00-fedavg" / "rounds-00000050.parquet").unlink()
+@pytest.mark.parametrize("table", ["rounds", "clients"])
+def test_lost_or_damaged_records_are_noticed(blobs, chains, interrupted, table):
+    part = interrupted / "checkpoints" / "000" / f"{table}-00000050.parquet"
+    part.write_bytes(part.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="damaged"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+    part.unlink()
     with pytest.raises(CheckpointError, match="missing"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+
+
+def test_other_labels_or_records_are_another_run(blobs, chains, interrupted):
+    renamed = {"Z": METHODS["FedAvg"], "CA-Fed": METHODS["CA-Fed"]}
+    with pytest.raises(CheckpointError, match="methods was"):
+        simulate(blobs, chains, renamed, **OPTIONS, out=interrupted, resume=True)
+    with pytest.raises(CheckpointError, match="record_clients was"):
+        simulate(blobs, chains, METHODS, **OPTIONS, record_clients=False, out=interrupted, resume=True)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"finished": fal'])
+def test_a_foreign_description_is_refused(blobs, chains, interrupted, content):
+    (interrupted / "run.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"run\.json"):
         simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
 
 

@@ -1,5 +1,7 @@
 """The engine's laws: what may change a number, and what may not."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,11 +10,12 @@ import pytest
 
 import fedtide
 from fedtide.methods import CATALOGUE
+from fedtide.problems.models import Model
 from fedtide.simulation import engine
 from fedtide.simulation.setup import Setup, batch
-from fedtide.simulation.traces import Span, spans
+from fedtide.simulation.traces import spans
 from fedtide.solvers import Momentum, Sgd
-from fedtide.work import Epochs, StepsPerClient
+from fedtide.work import Epochs, FullBatch, StepsPerClient
 
 ROUNDS = 12
 
@@ -29,10 +32,9 @@ def result(blobs, chains):
 
 def final_models(setup: Setup, method, capacity: int | None = None, chunk: int | None = None) -> np.ndarray:
     span = setup.plan[0]
-    shape = setup.shape(method, span, setup.traces.most)
+    shape = setup.shape(method, span, chunk)
     if capacity is not None:
         shape = shape._replace(capacity=capacity, query_capacity=capacity if shape.query_capacity else 0)
-    shape = shape._replace(chunk=chunk)
     settings = batch([method])
     carry = engine.start(settings, setup.problem, setup.population, setup.seeds, setup.traces.past, 0)
     carry, _ = engine.run_stretch(
@@ -121,7 +123,7 @@ def test_settings_side_by_side_equal_one_by_one(blobs, chains):
     methods = [fedtide.methods.fedavg(rate=rate) for rate in rates]
     setup = setup_for(blobs, chains, methods[0])
     span, settings = setup.plan[0], batch(methods)
-    shape = setup.shape(methods[0], span, setup.traces.most, settings=2)
+    shape = setup.shape(methods[0], span, None)
     carry = engine.start(settings, setup.problem, setup.population, setup.seeds, setup.traces.past, 0)
     carry, _ = engine.run_stretch(
         settings, setup.problem, setup.population, setup.seeds, carry, jnp.int32(0), setup.traces[span], shape
@@ -142,13 +144,13 @@ def test_history_moves_the_trace_and_feeds_the_estimator(blobs, chains):
 
 
 def test_clients_do_their_own_number_of_steps(blobs):
-    """With rate 0 nothing moves; with one client of zero steps its update is exactly zero."""
+    """A client of zero steps trains nothing: it has no loss, and the round's mean loss is that of the others."""
     counts = np.arange(12) % 3
     method = fedtide.methods.fedavg(work=StepsPerClient(counts, batch=4))
     found = fedtide.simulate(blobs, fedtide.availability.Always(12), method, rounds=1, seeds=1, evaluate_every=1)
-    losses = found.clients["loss"].to_numpy()
-    assert (losses[counts == 0] == 0).all()
-    assert (losses[counts > 0] > 0).all()
+    losses = found.clients["loss"]
+    assert losses.is_null().to_list() == (counts == 0).tolist()
+    np.testing.assert_allclose(found.rounds["loss"][1], losses.mean(), rtol=1e-6)
 
 
 def test_persistent_momentum_differs_from_restarted_and_only_then(blobs):
@@ -157,7 +159,7 @@ def test_persistent_momentum_differs_from_restarted_and_only_then(blobs):
 
     def run(solver, rounds):
         method = fedtide.compose(base, solver=solver)
-        return fedtide.simulate(blobs, always, method, rounds=rounds, seeds=1, evaluate_every=rounds).models["FedAvg"]
+        return fedtide.simulate(blobs, always, {"m": method}, rounds=rounds, seeds=1, evaluate_every=rounds).models["m"]
 
     np.testing.assert_array_equal(run(Momentum(persistent=True), 1), run(Momentum(), 1))
     assert np.abs(run(Momentum(persistent=True), 2) - run(Momentum(), 2)).max() > 1e-4
@@ -191,24 +193,86 @@ def test_an_adaptive_server_and_projection_compose(blobs, chains):
     server = fedtide.servers.Projected(fedtide.servers.Optimiser("adam", 0.3), radius=0.5)
     method = fedtide.compose(fedtide.methods.ca_fed(), server=server)
     found = fedtide.simulate(blobs, chains, method, rounds=8, seeds=2, evaluate_every=4)
-    assert (np.linalg.norm(found.models["CA-Fed"], axis=1) <= 0.5 * (1 + 1e-6)).all()
+    assert list(found.models) == ["CA-Fed with Projected"]
+    assert (np.linalg.norm(found.models["CA-Fed with Projected"], axis=1) <= 0.5 * (1 + 1e-6)).all()
 
 
-@pytest.mark.parametrize(("rounds", "every", "blocks"), [(1, 1, 1), (10, 3, 2), (200, 5, 10), (7, 10, 4)])
-def test_spans_cover_all_rounds_once(rounds, every, blocks):
-    plan = list(spans(rounds, every, blocks))
+@pytest.mark.parametrize(
+    ("rounds", "every", "longest"), [(1, 1, 1), (10, 3, 6), (200, 5, 50), (7, 10, 4), (120, 100, 50)]
+)
+def test_spans_cover_all_rounds_once(rounds, every, longest):
+    plan = list(spans(rounds, every, longest))
     covered = [t for span in plan for t in range(span.first, span.end)]
     assert covered == list(range(rounds))
-    assert all(isinstance(span, Span) and span.first % every == 0 for span in plan)
+    assert all(span.length <= max(longest, 1) for span in plan)
+    ends = [span.first + span.rounds * (i + 1) for span in plan if span.evaluates for i in range(span.blocks)]
+    assert ends == [*range(every, rounds + 1, every), *([rounds] if rounds % every else [])]
+
+
+def test_pieces_of_a_block_are_the_block(blobs, chains):
+    """More rounds between evaluations than a stretch has: the model is that of frequent evaluations."""
+    method = fedtide.methods.fedavg()
+    rare = fedtide.simulate(blobs, chains, method, rounds=60, seeds=1, evaluate_every=60)
+    often = fedtide.simulate(blobs, chains, method, rounds=60, seeds=1, evaluate_every=10)
+    np.testing.assert_array_equal(rare.models["FedAvg"], often.models["FedAvg"])
+    assert rare.rounds.filter(pl.col("objective").is_not_null())["round"].to_list() == [0, 60]
+    assert rare.rounds["loss"].equals(often.rounds["loss"])
+
+
+def test_a_diverged_model_looks_diverged_everywhere(blobs, chains):
+    with pytest.warns(RuntimeWarning, match="diverged"):
+        found = fedtide.simulate(blobs, chains, fedtide.methods.fedavg(rate=1e38), rounds=4, seeds=1, evaluate_every=4)
+    last = found.rounds.row(-1, named=True)
+    assert not any(
+        np.isfinite(last[name]) for name in ("loss", "objective", "test_loss", "test_accuracy", "worst_decile")
+    )
+    trained = found.clients.filter(pl.col("round") == 4, pl.col("invited"))
+    assert trained["loss"].is_not_null().all()
+    assert not trained["loss"].is_finite().any()
+
+
+def test_an_empty_round_has_no_loss(blobs):
+    trace = np.ones((2, 12), bool)
+    trace[1] = False
+    found = fedtide.simulate(blobs, fedtide.availability.Trace(trace), fedtide.methods.fedavg(), rounds=2)
+    assert found.rounds["loss"].is_null().to_list() == [True, False, True]
+
+
+def test_a_fraction_keeps_its_number_of_clients():
+    """0.3 of 100 is 30, also in float32."""
+    problem = fedtide.problems.random_quadratic(clients=100, dimension=2, seed=0)
+    method = fedtide.methods.most_available(fraction=0.3)
+    found = fedtide.simulate(problem, fedtide.availability.Always(100), method, rounds=1, evaluate_every=1)
+    assert found.rounds["invited"][1] == 30
+
+
+def test_work_is_checked_before_the_run(blobs, chains):
+    for work, line in (
+        (FullBatch(3), r"work\.largest = 3: must be 43 or more"),
+        (StepsPerClient(np.ones(5, int)), r"work\.counts = '5 entries': must be one for each of 12 clients"),
+    ):
+        with pytest.raises(fedtide.FedtideError, match=line):
+            fedtide.simulate(blobs, chains, fedtide.methods.fedavg(work=work), rounds=1)
+
+
+def test_other_types_of_parameters_are_refused(blobs, chains):
+    half = Model(lambda key: jnp.zeros((2, 3), jnp.bfloat16), lambda params, x: x @ params)
+    problem = dataclasses.replace(blobs, model=half)
+    with pytest.raises(fedtide.FedtideError, match="parameters of type bfloat16; all must be float32 here"):
+        fedtide.simulate(problem, chains, fedtide.methods.fedavg(), rounds=1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"rounds": 0}, "rounds = 0: must be 1 or more"),
+        ({"rounds": 0}, "rounds = 0: must be a whole number, 1 or more"),
+        ({"rounds": 2.0}, r"rounds = 2\.0: must be a whole number, 1 or more"),
+        ({"rounds": True}, "rounds = True: must be a whole number"),
         ({"seeds": []}, r"seeds = \[\]: must be 1 or more"),
+        ({"resume": True}, "out = None: must be the folder of the run to resume"),
         ({"seeds": [1, 1]}, "different from each other"),
-        ({"seeds": [-1]}, "in"),
+        ({"seeds": [-1]}, "seeds = -1: must be a whole number, 0 or more"),
+        ({"seeds": [2**32]}, "seeds = 4294967296: must be below 2³²"),
         ({"evaluate_every": 0}, "evaluate_every = 0"),
         ({"chunk": 0}, "chunk = 0"),
         ({"history": -1}, "history = -1"),

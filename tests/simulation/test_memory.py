@@ -29,7 +29,7 @@ def test_the_state_is_counted_exactly(blobs, chains):
     rows = fedtide.compose(plain, solver=fedtide.solvers.Momentum(persistent=True))
 
     def state(method):
-        return setup_for(blobs, chains, method).memory(method, most=12).state
+        return setup_for(blobs, chains, method).memory(method, chunk=None).state
 
     assert state(rows) - state(plain) == 3 * 12 * 9 * 4
 
@@ -48,9 +48,9 @@ def test_what_cannot_fit_is_refused_with_its_figure(monkeypatch):
 def test_clients_are_chunked_when_memory_is_short(blobs, chains, monkeypatch):
     method = fedtide.methods.fedavg()
     setup = setup_for(blobs, chains, method)
-    assert setup.shape(method, setup.plan[0], 12).chunk is None
-    monkeypatch.setattr(memory, "device_memory", lambda: 100_000)
-    chunk = setup.shape(method, setup.plan[0], 12).chunk
+    assert setup.choose_chunk(method) is None
+    monkeypatch.setattr(memory, "device_memory", lambda: 20_000)
+    chunk = setup.choose_chunk(method)
     assert chunk is not None
     assert 1 <= chunk < 12
 

@@ -10,6 +10,10 @@ from fedtide.types import Cohort, Population, Updates, part
 class WeightedSum:
     """v = Σ_{k∈S} q_k Δ_k. Unbiased where the weights are."""
 
+    @property
+    def moves_when_empty(self) -> bool:
+        return False
+
     def init(self, population: Population, parameters: int) -> tuple[()]:
         return ()
 

@@ -51,13 +51,15 @@ class Process:
 def describe(pi: np.ndarray, lam: np.ndarray | None) -> list[str]:
     """Names kinds of clients by π (and λ): the values where few, rough classes where many."""
     if len(np.unique(pi.round(2))) > 6:
-        often = np.select([pi < 1 / 3, pi < 2 / 3], ["rarely here", "sometimes here"], "often here")
+        kinds = ["never here", "rarely here", "sometimes here"]
+        often = np.select([pi == 0, pi < 1 / 3, pi < 2 / 3], kinds, "often here")
     else:
         often = np.array([f"π = {p:.2g}" for p in pi])
     if lam is None or np.ptp(lam) < 0.2:
         return often.tolist()
-    runs = np.where(lam > 0.5 * lam.max(), "persistent", "weakly correlated")
-    return [f"{o}, {r}" for o, r in zip(often, runs, strict=True)]
+    runs = np.where(lam > 0.5 * lam.max(), ", persistent", ", weakly correlated")
+    runs = np.where(pi > 0, runs, "")
+    return [f"{o}{r}" for o, r in zip(often, runs, strict=True)]
 
 
 def advance(process: Any, state: State, seed: Array, start: Array | int, rounds: int) -> tuple[Array, State]:

@@ -53,7 +53,7 @@ def _facts(path: Path) -> Iterator[tuple[str, str]]:
     total = setup.rounds * seeds * methods
     yield "rounds", f"{setup.rounds:,} rounds × {seeds:,} seeds × {methods} methods = {total:,}"
     available = memory.device_memory()
-    needs = {label: setup.memory(method, most) for label, method in experiment.methods.items()}
+    needs = {label: setup.memory(m, setup.choose_chunk(m)) for label, m in experiment.methods.items()}
     for label, need in needs.items():
         memory.refuse_if_too_large(label, need, setup.parameters, clients, available)
     largest = max(needs.values(), key=lambda need: need.total)

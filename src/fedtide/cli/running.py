@@ -119,7 +119,9 @@ def _start(config: "Config", folder: Path, command: list[str]) -> None:
 
 def _simulate(config: "Config", folder: Path, about: dict[str, Any], resume: bool) -> "Result":
     from fedtide import simulate, use_all_cores
+    from fedtide.cli.interrupts import interrupts
     from fedtide.experiments import build
+    from fedtide.simulation.bars import RoundsProgress
 
     use_all_cores()
     experiment = build(config)
@@ -130,7 +132,13 @@ def _simulate(config: "Config", folder: Path, about: dict[str, Any], resume: boo
         "problem": {"name": config.problem.name},
         "availability": {"name": config.availability.name},
     }
-    with warnings.catch_warnings():
+    bars = RoundsProgress(experiment.methods, config.run.rounds)
+    with bars, interrupts() as interrupted, warnings.catch_warnings():
+
+        def progress(label: str, done: int, total: int) -> None:
+            bars(label, done, total)
+            interrupted.check()
+
         warnings.simplefilter("ignore", RuntimeWarning)  # the result says them again, and after the bars
         return simulate(
             experiment.problem,
@@ -139,7 +147,7 @@ def _simulate(config: "Config", folder: Path, about: dict[str, Any], resume: boo
             **experiment.options,
             out=folder,
             resume=resume,
-            progress=True,
+            progress=progress,
             about=about,
         )
 

@@ -1,9 +1,12 @@
 """Beta posteriors on presence and on transitions."""
 
+import dataclasses
+
+import numpy as np
 from jax import Array
 
 from fedtide.errors import require
-from fedtide.estimators.counts import Counts, count, no_counts, posterior_mean
+from fedtide.estimators.counts import Counts, Row, count, no_counts, posterior_mean
 from fedtide.types import Estimate, Population, part
 
 
@@ -11,7 +14,8 @@ from fedtide.types import Estimate, Population, part
 class Bayesian:
     """π̂_k = (rounds present + n) / (rounds + n + m); λ̂_k = P̂(on|on) + P̂(off|off) − 1 from conditional counts.
 
-    Beta priors: (`on`, `off`) = (n, m) for π, (`stay`, `leave`) for each row of the two-state transition matrix.
+    Beta priors, one for all clients or one for each: (`on`, `off`) = (n, m) for π; (`on_stay`, `on_leave`) and
+    (`off_stay`, `off_leave`) for the two rows of the transition matrix.
     A row is divided by the visits to its state, not by time. Consistent for any ergodic two-state chain. Earlier
     observations enter by updating before the first round (`simulate(history=…)`).
 
@@ -19,18 +23,23 @@ class Bayesian:
     IEEE/ACM ToN 2024, Sec. V.
     """
 
-    on: float = 1.0
-    off: float = 1.0
-    stay: float = 1.0
-    leave: float = 1.0
+    on: Array | float = 1.0
+    off: Array | float = 1.0
+    on_stay: Array | float = 1.0
+    on_leave: Array | float = 1.0
+    off_stay: Array | float = 1.0
+    off_leave: Array | float = 1.0
 
     def __post_init__(self):
-        for name in ("on", "off", "stay", "leave"):
-            require(getattr(self, name) > 0, f"estimator.{name}", getattr(self, name), "a positive pseudo-count")
+        for field in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
+            value = getattr(self, field.name)
+            positive = bool(np.all(np.asarray(value, float) > 0))
+            require(positive, f"estimator.{field.name}", value, "a positive pseudo-count, or one for each client")
 
     def init(self, population: Population) -> Counts:
         return no_counts(len(population.importance))
 
     def update(self, state: Counts, available: Array) -> tuple[Estimate, Counts]:
         state = count(state, available, keep=1.0)
-        return posterior_mean(state, self.on, self.off, self.stay, self.leave), state
+        rows = Row(self.on_stay, self.on_leave), Row(self.off_stay, self.off_leave)
+        return posterior_mean(state, Row(self.on, self.off), *rows), state

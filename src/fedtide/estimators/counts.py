@@ -42,12 +42,23 @@ def count(counts: Counts, available: Array, keep: Array | float) -> Counts:
     )
 
 
-def posterior_mean(counts: Counts, on: Array | float, off: Array | float, stay: Array | float, leave: Array | float):
+class Row(NamedTuple):
+    """Pseudo-counts of a beta prior: for the event, against it."""
+
+    yes: Array | float
+    no: Array | float
+
+    def mean(self, events: Array, trials: Array) -> Array:
+        """The posterior mean after so many events in so many trials."""
+        return (events + self.yes) / (trials + self.yes + self.no)
+
+
+def posterior_mean(counts: Counts, present: Row, on_stay: Row, off_stay: Row) -> Estimate:
     """Means of beta posteriors: π from presence, each row of the transition matrix from its own visits.
 
-    π̂ = (present + on) / (rounds + on + off) and λ̂ = P̂(on|on) + P̂(off|off) − 1.
+    π̂ = (present + n) / (rounds + n + m) and λ̂ = P̂(on|on) + P̂(off|off) − 1.
     """
-    availability = (counts.present + on) / (counts.rounds + on + off)
-    on_on = (counts.on_on + stay) / (counts.from_on + stay + leave)
-    off_off = (counts.off_off + stay) / (counts.from_off + stay + leave)
+    availability = present.mean(counts.present, counts.rounds)
+    on_on = on_stay.mean(counts.on_on, counts.from_on)
+    off_off = off_stay.mean(counts.off_off, counts.from_off)
     return Estimate(availability, on_on + off_off - 1)

@@ -3,7 +3,7 @@
 from jax import Array
 
 from fedtide.errors import require
-from fedtide.estimators.counts import Counts, count, no_counts, posterior_mean
+from fedtide.estimators.counts import Counts, Row, count, no_counts, posterior_mean
 from fedtide.types import Estimate, Population, part
 
 
@@ -27,4 +27,5 @@ class Discounted:
 
     def update(self, state: Counts, available: Array) -> tuple[Estimate, Counts]:
         state = count(state, available, keep=0.5 ** (1 / self.half_life))
-        return posterior_mean(state, self.prior, self.prior, self.prior, self.prior), state
+        prior = Row(self.prior, self.prior)
+        return posterior_mean(state, prior, prior, prior), state

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedtide.errors import InvalidInput, one_of
-from fedtide.estimators import Blind
+from fedtide.estimators import Bayesian, Blind, Discounted, Oracle
+from fedtide.participation import Everyone, UniformSample
 from fedtide.types import Aggregation, Estimator, Participation, Server, Solver, part
 
 
@@ -75,6 +76,26 @@ def method(*, title: str, facts: Facts, bibtex: str) -> Callable[[Callable[..., 
         return build
 
     return enter
+
+
+def title_of(method: Method) -> str:
+    """The catalogue's title, with what was replaced in it: "CA-Fed with Proximal"."""
+    if method.name not in CATALOGUE:
+        return method.name
+    entry = CATALOGUE[method.name]
+    usual = entry.build()
+    kinds = ("estimator", "participation", "solver", "aggregation", "server")
+    chosen = [type(getattr(method, kind)) for kind in kinds]
+    other = [new.__name__ for new, kind in zip(chosen, kinds, strict=True) if new not in _usual(usual, kind)]
+    return f"{entry.title} with {', '.join(other)}" if other else entry.title
+
+
+def _usual(method: Method, kind: str) -> tuple[type, ...]:
+    """What a method's own arguments can put there, too: any estimator, and a uniform sample of everyone."""
+    if kind == "estimator":
+        return (Bayesian, Discounted, Oracle, Blind)
+    own = type(getattr(method, kind))
+    return (own, UniformSample) if own is Everyone else (own,)
 
 
 def find(name: str) -> Entry:

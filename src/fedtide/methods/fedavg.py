@@ -26,8 +26,8 @@ def fedavg(rate: float = 0.1, server_rate: float = 1.0, clients: int | None = No
     """Average the updates of whoever is there, by importance.
 
     w ← w − η_s Σ_{k∈A} (α_k / Σ_A α) Δ_k, where Δ_k is client k's change after its local steps with rate η. With
-    `clients` = m a uniform sample of m available clients takes part, each with weight 1/m. Learns for the available:
-    a client that is rarely there counts rarely.
+    `clients` = m a uniform sample of m available clients takes part, each with the same weight. Learns for the
+    available: a client that is rarely there counts rarely.
     """
     participation = Everyone() if clients is None else UniformSample(clients)
     return Method("fedavg", Blind(), participation, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))

@@ -36,8 +36,8 @@ class CorrelationAware(Policy):
       degenerate when all losses are at their minimum (Γ̂ = 0): every exclusion would then be "no worse", so nobody is
       excluded in such a round.
     * `strict`: exclude only if ε̂ falls by more than `threshold`; otherwise equality excludes too.
-    * Empty rounds change nothing but F̂'s round. Sampling among the invited (the paper's H2) is `Subsample`; α by
-      data size (H3) is the problem's importance.
+    * An empty round changes no loss and invites nobody. Sampling among the invited (the paper's H2) is `Subsample`; α
+      by data size (H3) is the problem's importance.
 
     Reference: Rodio, Faticanti, Marfoq, Neglia and Leonardi, "Federated learning under heterogeneous and correlated
     client availability", IEEE/ACM ToN 2024.
@@ -89,7 +89,7 @@ class CorrelationAware(Policy):
             strict=self.strict,
         )
         if self.optimum == "running_min":
-            kept = kept | (gap.max() <= 0)
+            kept = kept | ((gap.max() <= 0) & (state.importance > 0))
         invited = seen.available & kept
         return Decision(invited, jnp.where(invited, state.importance / seen.estimate.availability, 0)), state
 
@@ -162,28 +162,46 @@ def exclude(
     mean = gap[0] + (importance * (gap - gap[0])).sum() / importance.sum()
     tolerance = 16 * jnp.finfo(gap.dtype).eps * scale
 
-    def consider(carry: tuple[Array, Array, Array], client: tuple[Array, Array, Array]):
-        removed, mean, left = carry
+    def consider(carry: _Sums, client: tuple[Array, Array, Array]) -> tuple[_Sums, Array]:
+        removed, mean, left = carry.removed, carry.mean, carry.left
         alpha, g, candidate = client
         rest = jnp.maximum(1 - removed - alpha, jnp.finfo(gap.dtype).tiny)
         fall = alpha * ((g - mean) / rest - price * (2 * removed + alpha))
         rounding = tolerance * alpha / rest
         enough = fall > threshold + rounding if strict else fall >= threshold - rounding
         out = candidate & enough & (left > 1)
-        removed = jnp.where(out, removed + alpha, removed)
-        mean = jnp.where(out, mean + alpha * (mean - g) / rest, mean)
-        return (removed, mean, left - out), out
+        removed, lost = _add(removed, carry.removed_lost, jnp.where(out, alpha, 0))
+        mean, mean_lost = _add(mean, carry.mean_lost, jnp.where(out, alpha * (mean - g) / rest, 0))
+        return _Sums(removed, lost, mean, mean_lost, left - out), out
 
-    def sweep(order: Array, kept: Array, carry: tuple[Array, Array, Array]):
+    def sweep(order: Array, kept: Array, carry: _Sums) -> tuple[Array, _Sums]:
         inputs = (importance[order], gap[order], kept[order])
         carry, out = jax.lax.scan(consider, carry, inputs)
         return kept.at[order].set(inputs[2] & ~out), carry
 
     kept = importance > 0
-    carry = (jnp.zeros((), gap.dtype), mean, kept.sum())
+    zero = jnp.zeros((), gap.dtype)
+    carry = _Sums(zero, zero, mean, zero, kept.sum())
     kept, carry = sweep(jnp.argsort(-jnp.abs(correlation), stable=True), kept, carry)
     kept, _ = sweep(jnp.argsort(availability, stable=True), kept, carry)
     return kept
+
+
+class _Sums(NamedTuple):
+    """What changes with each exclusion; sums carry what rounding lost, as a million small terms need in float32."""
+
+    removed: Array  # R = 1 − S, the mass of the excluded
+    removed_lost: Array
+    mean: Array  # ḡ
+    mean_lost: Array
+    left: Array  # clients kept
+
+
+def _add(total: Array, lost: Array, term: Array) -> tuple[Array, Array]:
+    """Kahan's sum: (total + term, what rounding lost)."""
+    term = term - lost
+    new = total + term
+    return new, (new - total) - term
 
 
 _exclude = jax.jit(exclude, static_argnames="strict")

@@ -34,5 +34,7 @@ class MostAvailable(Policy):
         clients = len(state)
         order = jnp.argsort(-seen.estimate.availability, stable=True)
         rank = jnp.zeros(clients, jnp.int32).at[order].set(jnp.arange(clients, dtype=jnp.int32))
-        invited = seen.available & (rank < self.fraction * clients)
+        # Rounded down by a few units of float32, so that 0.3 · 100 keeps 30 and not ⌈30.000001⌉.
+        kept = jnp.ceil(self.fraction * clients * (1 - 4 * jnp.finfo(jnp.float32).eps))
+        invited = seen.available & (rank < kept)
         return Decision(invited, jnp.where(invited, state / seen.estimate.availability, 0)), state

@@ -52,7 +52,7 @@ class Classification:
     def evaluate(self, params: Params) -> Evaluation:
         train, _ = self._by_client(params, self.x, self.y, self.sizes)
         loss, accuracy = self._by_client(params, self.test_x, self.test_y, self.test_sizes)
-        return Evaluation(train + self.penalty(params), loss, accuracy)
+        return Evaluation(train + self.penalty(params), jnp.asarray(self.test_sizes) > 0, loss, accuracy)
 
     def client_optima(self) -> np.ndarray:
         """F*_k, each client's smallest own loss [N] in float64, from one start.
@@ -149,12 +149,13 @@ def classification(
 
 
 def _score(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
-    """(cross-entropy, whether the prediction is right) of each sample."""
+    """(cross-entropy, 1 where the prediction is right) of each sample; nan where the loss is not finite."""
     logits = model.apply(params, x).T  # [classes, b]: sums over classes then run along samples
     top = jax.lax.stop_gradient(logits.max(axis=0))
     own = jnp.where(y == jnp.arange(len(logits))[:, None], logits, 0).sum(axis=0)
     loss = jnp.log(jnp.exp(logits - top).sum(axis=0)) + top - own
-    return loss, logits.argmax(axis=0) == y
+    right = (logits.argmax(axis=0) == y).astype(loss.dtype)
+    return loss, jnp.where(jnp.isfinite(loss), right, jnp.nan)
 
 
 def _square_norm(params: Params) -> Array:
@@ -185,7 +186,8 @@ def _flat(name: str, split: Data) -> tuple[Any, Any, Any]:
         require(numbers, f"types of {field}", (x.dtype.name, y.dtype.name), "numbers")
         if not np.isfinite(x).all() or not np.isfinite(y).all():
             raise FedtideError(f"{field}: NaN or infinite values in x or y; all must be finite")
-        require(bool((y == np.floor(y)).all()), f"{field} y", y, "whole numbers: the classes")
+        classes = bool(((y == np.floor(y)) & (y >= -(2**31)) & (y < 2**31)).all())
+        require(classes, f"{field} y", y, "whole numbers: the classes")
         pairs.append((x, y))
     x = np.concatenate([x for x, _ in pairs])
     # Whole numbers stay (tokens, bytes of images); float64 stays for those who compute in it.

@@ -43,7 +43,7 @@ class Quadratic:
     def evaluate(self, params: Array) -> Evaluation:
         values = self._values(params, jnp.arange(len(self.centres)))
         none = jnp.full_like(values, jnp.nan)
-        return Evaluation(values, none, none)
+        return Evaluation(values, jnp.zeros(len(values), bool), none, none)
 
     def client_optima(self) -> np.ndarray:
         return np.zeros(len(self.centres))

@@ -1,7 +1,6 @@
 """The report as one HTML file that needs nothing else: no network, no scripts, no fonts."""
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import jinja2
 import polars as pl
 from markupsafe import Markup
 
+from fedtide.files import atomic
 from fedtide.report import figures, statistics, svg, words
 from fedtide.report.fleet import fleet
 
@@ -66,17 +66,8 @@ def write(
     """Writes the page; a reader finds the old file or the whole new one, never a part."""
     path = Path(path)
     text = render(rounds, clients, about, baseline)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)  # mkstemp makes files that only their owner reads
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
     return path
 
 

@@ -10,20 +10,23 @@ import jax
 import numpy as np
 
 from fedtide.availability.base import Process
-from fedtide.methods.base import CATALOGUE, Method
+from fedtide.methods.base import CATALOGUE, Method, title_of
 from fedtide.types import Population
 
 
 def describe_method(label: str, method: Method) -> dict[str, Any]:
     """Label, settings, facts and citation of a method."""
     entry = CATALOGUE.get(method.name)
+    facts = dataclasses.asdict(entry.facts) if entry else {}
+    policy = method.participation  # what it needs is what its parts need, whatever was replaced
+    facts |= {"needs_estimates": policy.needs_estimates, "needs_losses": policy.needs_losses}
     return {
         "label": label,
         "name": method.name,
-        "title": entry.title if entry else method.name,
+        "title": title_of(method),
         "summary": entry.summary if entry else "",
         "settings": settings(method),
-        "facts": dataclasses.asdict(entry.facts) if entry else {},
+        "facts": facts,
         "bibtex": entry.bibtex if entry else "",
     }
 

@@ -41,11 +41,12 @@ class RoundRecord(NamedTuple):
 
 
 class ClientRecord(NamedTuple):
-    """One round of one replica, client by client; nan where a client reported no loss."""
+    """One round of one replica, client by client."""
 
     invited: Array  # [N] bool
+    trained: Array  # [N] bool: invited, and took a step
     weight: Array  # [N]
-    loss: Array  # [N]
+    loss: Array  # [N] counts where trained; not finite for a client that diverged
 
 
 class EvaluationRecord(NamedTuple):
@@ -62,8 +63,8 @@ class Stretch(NamedTuple):
 
     rounds: RoundRecord  # [B, E]
     clients: ClientRecord | tuple[()]  # [B, E, N] where clients are recorded
-    evaluation: EvaluationRecord  # [B]
-    by_client: Evaluation | tuple[()]  # [B, N] where clients are recorded
+    evaluation: EvaluationRecord | tuple[()]  # [B] where the stretch evaluates
+    by_client: Evaluation | tuple[()]  # [B, N] where it evaluates and clients are recorded
 
 
 class Shape(NamedTuple):
@@ -76,6 +77,7 @@ class Shape(NamedTuple):
     chunk: int | None  # clients trained at a time; None: all at once
     record_clients: bool
     devices: int = 1  # that share the seeds
+    evaluates: bool = True  # whether an evaluation ends each block
 
 
 @functools.partial(jax.jit, static_argnames=("history",))
@@ -155,19 +157,21 @@ def evaluate(problem: Problem, population: Population, seeds: Array, w: Array) -
 def summarise(by_client: Evaluation, importance: Array) -> EvaluationRecord:
     """Importance-weighted means, and the mean accuracy of the worst-served tenth of the clients."""
 
-    def weighted(values: Array) -> Array:
-        weight = jnp.where(jnp.isnan(values), 0, importance)
-        return jnp.where(weight.sum() > 0, (weight * jnp.nan_to_num(values)).sum() / weight.sum(), jnp.nan)
+    tested = by_client.tested
+    weight = jnp.where(tested, importance, 0)
 
-    accuracy = by_client.test_accuracy
-    known = ~jnp.isnan(accuracy)
-    tenth = jnp.ceil(known.sum() / 10)
-    ordered = jnp.sort(accuracy)  # nan last
-    worst = jnp.where(jnp.arange(len(accuracy)) < tenth, ordered, 0).sum() / tenth
-    # A diverged model has no finite loss: its means must say so, not skip the client.
-    objective = (importance * by_client.train_loss).sum()
+    def weighted(values: Array) -> Array:
+        # Where all are tested, a diverged client's value counts: a mean that skipped it would look fine.
+        return jnp.where(tested, weight * values, 0).sum() / weight.sum()
+
+    accuracy = jnp.where(tested, by_client.test_accuracy, jnp.inf)
+    tenth = jnp.ceil(tested.sum() / 10)
+    worst = jnp.where(jnp.arange(len(accuracy)) < tenth, jnp.sort(accuracy), 0).sum() / tenth
     return EvaluationRecord(
-        objective, weighted(by_client.test_loss), weighted(accuracy), jnp.where(tenth > 0, worst, jnp.nan)
+        objective=(importance * by_client.train_loss).sum(),
+        test_loss=weighted(by_client.test_loss),
+        test_accuracy=weighted(by_client.test_accuracy),
+        worst_decile=jnp.where(jnp.isnan(accuracy).any(), jnp.nan, worst),
     )
 
 
@@ -192,6 +196,8 @@ class Replica(NamedTuple):
     def block(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, Stretch]:
         """Some rounds, then an evaluation."""
         carry, (rounds, clients) = jax.lax.scan(self.round, carry, inputs)
+        if not self.shape.evaluates:
+            return carry, Stretch(rounds, clients, (), ())
         by_client = self.problem.evaluate(self.unravel(carry.w))
         summary = summarise(by_client, self.population.importance)
         return carry, Stretch(rounds, clients, summary, by_client if self.shape.record_clients else ())
@@ -208,10 +214,9 @@ class Replica(NamedTuple):
         updates, solver = self._train(carry.w, t, cohort, carry.solver)
         direction, aggregation = method.aggregation.combine(carry.aggregation, cohort, updates)
         w, server = method.server.step(carry.server, carry.w, direction)
-        # A round without anybody leaves model and server as they were.
-        w, server = jax.tree.map(
-            lambda new, old: jnp.where(cohort.present.any(), new, old), (w, server), (carry.w, carry.server)
-        )
+        # A round without updates leaves model and server as they were, unless the aggregation has some in memory.
+        moves = cohort.present.any() | method.aggregation.moves_when_empty
+        w, server = jax.tree.map(lambda new, old: jnp.where(moves, new, old), (w, server), (carry.w, carry.server))
         change = jnp.sqrt(((w - carry.w) ** 2).sum())
         record = self._record(available, decision, cohort, updates, change)
         return Carry(w, estimator, participation, solver, aggregation, server), record
@@ -223,7 +228,8 @@ class Replica(NamedTuple):
             return jnp.zeros_like(available), loss
         rows = gather(Decision(available, loss), self.shape.query_capacity)
         stream = Stream(self.seed, Purpose.QUERY, t)
-        found = jax.vmap(lambda k: self._loss(w, *self._minibatch(stream, k, 0)))(rows.client)
+        ask = lambda client: self._loss(w, *self._minibatch(stream, client, 0))  # noqa: E731
+        found = _in_chunks(ask, (rows.client,), self.shape.chunk)
         return available, scatter(rows, found, loss)
 
     def _train(self, w: Array, t: Array, cohort: Cohort, memory: Memory) -> tuple[Updates, Memory]:
@@ -232,7 +238,9 @@ class Replica(NamedTuple):
         steps = solver.work.steps(self.population.sizes)
         stream = Stream(self.seed, Purpose.MINIBATCH, t)
 
-        def local(client: Array, row: Any) -> tuple[Array, Array, Any]:
+        taken = jnp.where(cohort.present, steps if isinstance(steps, int) else steps[cohort.client], 0)
+
+        def local(client: Array, mine: Array, row: Any) -> tuple[Array, Array, Any]:
             draw = functools.partial(self._minibatch, stream, client)
             if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
                 drawn = jax.vmap(draw)(jnp.arange(steps))
@@ -240,29 +248,26 @@ class Replica(NamedTuple):
                 unroll = steps <= 8 and jax.default_backend() != "cpu"
                 task = Task(steps, self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn)), unroll)
             else:
-                task = Task(steps[client], self._gradient(draw))
+                task = Task(mine, self._gradient(draw))
             w_k, loss, row = solver.train(w, task, row, memory.shared)
             return w - w_k, loss, row
 
         before = jax.tree.map(lambda a: a[cohort.client], memory.client)
+        inputs = (cohort.client, taken, before)
         if isinstance(steps, int):
-            delta, loss, after = _in_chunks(local, (cohort.client, before), self.shape.chunk)
+            delta, loss, after = _in_chunks(local, inputs, self.shape.chunk)
         else:
-            delta, loss, after = self._by_work(local, steps, cohort, before)
-        taken = jnp.broadcast_to(jnp.asarray(steps if isinstance(steps, int) else steps[cohort.client]), loss.shape)
+            delta, loss, after = self._by_work(local, inputs)
         present = cohort.present
-        updates = Updates(
-            jnp.where(present[:, None], delta, 0), jnp.where(present, loss, 0), jnp.where(present, taken, 0)
-        )
+        updates = Updates(jnp.where(present[:, None], delta, 0), jnp.where(present, loss, 0), taken)
         client = jax.tree.map(lambda rows, all_rows: scatter(cohort, rows, all_rows), after, memory.client)
         return updates, Memory(client, solver.share(memory.shared, cohort, before, after))
 
-    def _by_work(self, local: Any, steps: Array, cohort: Cohort, before: Any) -> Any:
+    def _by_work(self, local: Any, inputs: tuple[Array, Array, Any]) -> Any:
         """Clients of unequal work: sorted by it and trained in eighths, each as long as its slowest client."""
-        order = jnp.argsort(-jnp.where(cohort.present, steps[cohort.client], 0))
+        order = jnp.argsort(-inputs[1])
         chunk = min(-(-len(order) // 8), self.shape.chunk or len(order))
-        inputs = jax.tree.map(lambda a: a[order], (cohort.client, before))
-        outputs = _in_chunks(local, inputs, chunk)
+        outputs = _in_chunks(local, jax.tree.map(lambda a: a[order], inputs), chunk)
         return jax.tree.map(lambda a: jnp.zeros_like(a).at[order].set(a), outputs)
 
     def one_step(self, w: Array) -> tuple[Array, Array]:
@@ -288,11 +293,14 @@ class Replica(NamedTuple):
         self, available: Array, decision: Decision, cohort: Cohort, updates: Updates, change: Array
     ) -> tuple[RoundRecord, ClientRecord | tuple[()]]:
         # Sums run over clients, not over cohort rows: the capacity must not show in them.
-        by_client = scatter(cohort, updates.loss, jnp.full(len(available), jnp.nan, updates.loss.dtype))
-        count = decision.invited.sum()
-        loss = jnp.where(count > 0, jnp.nansum(by_client) / count, jnp.nan)
-        record = RoundRecord(available.sum(), count, decision.weight.sum(), loss, change)
-        return record, ClientRecord(decision.invited, decision.weight, by_client) if self.shape.record_clients else ()
+        zero = jnp.zeros(len(available), updates.loss.dtype)
+        trained = scatter(cohort, updates.steps > 0, jnp.zeros_like(available))
+        by_client = scatter(cohort, updates.loss, zero)
+        loss = jnp.where(trained, by_client, 0).sum() / trained.sum()  # nan where nobody trained, or somebody diverged
+        record = RoundRecord(available.sum(), decision.invited.sum(), decision.weight.sum(), loss, change)
+        if not self.shape.record_clients:
+            return record, ()
+        return record, ClientRecord(decision.invited, trained, decision.weight, by_client)
 
 
 def _in_chunks(f: Any, inputs: Any, chunk: int | None) -> Any:

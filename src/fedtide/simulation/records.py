@@ -37,24 +37,15 @@ def initial_rows(label: str, seeds: Sequence[int], evaluation: EvaluationRecord)
 def round_rows(label: str, seeds: Sequence[int], span: Span, stretch: Stretch) -> Columns:
     """One row a seed and round, from arrays [R, B, E]."""
     shape = (len(seeds), span.blocks, span.rounds)
-
-    def last_of_block(values: Any) -> np.ndarray:
-        spread = np.full(shape, np.nan, np.float32)
-        spread[..., -1] = values
-        return spread.ravel()
-
-    evaluated = np.zeros(shape, bool)
-    evaluated[..., -1] = True
+    found = stretch.evaluation._asdict() if stretch.evaluation else dict.fromkeys(EvaluationRecord._fields, np.nan)
     records = {name: np.asarray(value).ravel() for name, value in stretch.rounds._asdict().items()}
-    for name in ("available", "invited"):
-        records[name] = records[name].astype(np.int64)
     return {
         "method": label,
         "seed": np.repeat(np.asarray(seeds, np.int64), span.length),
         "round": np.tile(span.first + 1 + np.arange(span.length, dtype=np.int64), len(seeds)),
-        **{name: value.astype(np.float32) if value.dtype.kind == "f" else value for name, value in records.items()},
-        "evaluated": evaluated.ravel(),
-        **{name: last_of_block(value) for name, value in stretch.evaluation._asdict().items()},
+        **{name: v.astype(np.int64 if v.dtype.kind in "iu" else np.float32) for name, v in records.items()},
+        "evaluated": _last_of_block(shape, span.evaluates, False).ravel(),
+        **{name: _last_of_block(shape, value, np.nan).ravel() for name, value in found.items()},
     }
 
 
@@ -64,25 +55,29 @@ def client_rows(label: str, seeds: Sequence[int], span: Span, active: np.ndarray
         return {}
     clients = active.shape[-1]
     shape = (len(seeds), span.blocks, span.rounds, clients)
-    assert isinstance(stretch.by_client, Evaluation)
-
-    def last_of_block(values: Any) -> np.ndarray:
-        spread = np.full(shape, np.nan, np.float32)
-        spread[:, :, -1] = values
-        return spread.ravel()
-
+    found = stretch.by_client or Evaluation(np.nan, False, np.nan, np.nan)  # pyright: ignore[reportArgumentType]
+    record = stretch.clients
     return {
         "method": label,
         "seed": np.repeat(np.asarray(seeds, np.int64), span.length * clients),
         "round": np.tile(np.repeat(span.first + 1 + np.arange(span.length, dtype=np.int64), clients), len(seeds)),
         "client": np.tile(np.arange(clients, dtype=np.int64), len(seeds) * span.length),
         "active": active.ravel(),
-        "invited": np.asarray(stretch.clients.invited).ravel(),
-        "weight": np.asarray(stretch.clients.weight, np.float32).ravel(),
-        "loss": np.asarray(stretch.clients.loss, np.float32).ravel(),
-        "test_loss": last_of_block(stretch.by_client.test_loss),
-        "test_accuracy": last_of_block(stretch.by_client.test_accuracy),
+        "invited": np.asarray(record.invited).ravel(),
+        "trained": np.asarray(record.trained).ravel(),
+        "weight": np.asarray(record.weight, np.float32).ravel(),
+        "loss": np.asarray(record.loss, np.float32).ravel(),
+        "tested": _last_of_block(shape, found.tested, False).ravel(),
+        "test_loss": _last_of_block(shape, found.test_loss, np.nan).ravel(),
+        "test_accuracy": _last_of_block(shape, found.test_accuracy, np.nan).ravel(),
     }
+
+
+def _last_of_block(shape: tuple[int, ...], values: Any, elsewhere: bool | float) -> np.ndarray:
+    """[R, B, E, …] that holds the values [R, B, …] in the last round of each block."""
+    spread = np.full(shape, elsewhere, bool if isinstance(elsewhere, bool) else np.float32)
+    spread[:, :, -1] = values
+    return spread
 
 
 def round_frame(parts: Sequence[Columns]) -> "polars.DataFrame":
@@ -92,23 +87,25 @@ def round_frame(parts: Sequence[Columns]) -> "polars.DataFrame":
     frame = _frame(parts)
     if frame.is_empty():
         return frame
-    evaluation = list(EvaluationRecord._fields)
-    start = pl.col("round") == 0
-    trained = ["available", "invited", "weight", "loss", "step"]
+    trained = pl.col("round") > 0
     return frame.with_columns(
-        *(pl.when(pl.col("evaluated")).then(pl.col(c)).alias(c) for c in evaluation),
-        *(pl.when(~start).then(pl.col(c)).alias(c) for c in trained),
+        *(pl.when(pl.col("evaluated")).then(pl.col(c)).alias(c) for c in EvaluationRecord._fields),
+        *(pl.when(trained).then(pl.col(c)).alias(c) for c in ("available", "invited", "weight", "step")),
+        pl.when(trained & (pl.col("invited") > 0)).then(pl.col("loss")).alias("loss"),
     ).drop("evaluated")
 
 
 def client_frame(parts: Sequence[Columns]) -> "polars.DataFrame":
-    """The table of rounds and clients; null where a client reported nothing."""
+    """The table of rounds and clients; null where a value does not exist (a diverged value is nan)."""
     import polars as pl
 
     frame = _frame([part for part in parts if part])
     if frame.is_empty():
         return frame
-    return frame.with_columns(pl.col("loss", "test_loss", "test_accuracy").fill_nan(None))
+    return frame.with_columns(
+        pl.when(pl.col("trained")).then(pl.col("loss")).alias("loss"),
+        *(pl.when(pl.col("tested")).then(pl.col(c)).alias(c) for c in ("test_loss", "test_accuracy")),
+    ).drop("trained", "tested")
 
 
 def _frame(parts: Sequence[Columns]) -> "polars.DataFrame":

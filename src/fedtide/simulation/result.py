@@ -47,6 +47,12 @@ class Result:
 
         return summary(self.rounds, self.clients, baseline=baseline)
 
+    def table(self, baseline: str | None = None) -> str:
+        """The summary as a table to print."""
+        from fedtide.report.table import markdown
+
+        return markdown(self.summary(baseline))
+
     def report(self, path: Path | str, baseline: str | None = None) -> Path:
         """Writes the report, one self-contained HTML file."""
         from fedtide.report import write
@@ -100,6 +106,9 @@ def read_about(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise FedtideError(f"{folder}: not a run's folder (it has no run.json)")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        about = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path}: damaged ({error})") from error
+    if not isinstance(about, dict) or not {"finished", "seeds", "rounds", "methods"} <= set(about):
+        raise CheckpointError(f"{path}: not the description of a run")
+    return about

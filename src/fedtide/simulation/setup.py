@@ -11,8 +11,8 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from fedtide.availability.base import Process
-from fedtide.errors import InvalidInput, require
-from fedtide.methods.base import CATALOGUE, Method
+from fedtide.errors import FedtideError, InvalidInput, require, whole
+from fedtide.methods.base import Method, title_of
 from fedtide.simulation import engine, memory
 from fedtide.simulation.cohorts import capacity_for
 from fedtide.simulation.traces import Span, Traces, spans
@@ -41,10 +41,9 @@ class Setup:
         record_clients: bool | None,
         chunk: int | None,
     ):
-        require(rounds >= 1, "rounds", rounds, "1 or more")
-        require(evaluate_every >= 1, "evaluate_every", evaluate_every, "1 or more rounds")
-        require(history >= 0, "history", history, "0 or more rounds")
-        require(chunk is None or chunk >= 1, "chunk", chunk, "1 or more clients")
+        rounds, history = whole("rounds", rounds, 1), whole("history", history, 0)
+        evaluate_every = whole("evaluate_every", evaluate_every, 1)
+        chunk = None if chunk is None else whole("chunk", chunk, 1)
         clients = len(problem.sizes)
         require(
             availability.clients == clients,
@@ -63,16 +62,23 @@ class Setup:
             correlation=_vector(availability.correlation),  # pyright: ignore[reportAttributeAccessIssue]
             optimum=_vector(problem.client_optima()) if needs_optimum else None,
         )
-        self.parameters = ravel_pytree(problem.init(jax.random.key(0)))[0].size
+        w = ravel_pytree(problem.init(jax.random.key(0)))[0]
+        if w.dtype != jnp.result_type(float):
+            raise FedtideError(f"model: parameters of type {w.dtype}; all must be {jnp.result_type(float)} here")
+        for method in methods.values():
+            method.solver.work.check(np.asarray(problem.sizes))
+        self.parameters = w.size
         replicas = len(self.seed_list)
-        blocks = max(1, _STRETCH // evaluate_every)
-        blocks = max(1, min(blocks, _TRACE_LIMIT // (evaluate_every * clients * replicas)))
-        self.plan: list[Span] = list(spans(rounds, evaluate_every, blocks))
+        longest = max(1, min(_STRETCH, _TRACE_LIMIT // (clients * replicas)))
+        self.plan: list[Span] = list(spans(rounds, evaluate_every, longest))
         if record_clients is None:
             record_clients = len(methods) * replicas * rounds * clients <= _RECORD_LIMIT
             if not record_clients:
                 log.info("clients are not recorded one by one: that would be over %s rows", f"{_RECORD_LIMIT:,}")
         self.record_clients = record_clients
+        absent = 0 if availability.availability is None else int((np.asarray(availability.availability) == 0).sum())  # pyright: ignore[reportAttributeAccessIssue]
+        if absent:
+            log.warning("%d of %d clients are never there: no method can learn from them", absent, clients)
         # As many devices as share the seeds evenly; each runs its seeds as it would alone.
         self.devices = max(d for d in range(1, len(jax.devices()) + 1) if replicas % d == 0)
         self._traces: Traces | None = None
@@ -83,24 +89,33 @@ class Setup:
             self._traces = Traces(jax.tree.map(_on_device, self.availability), self.seeds, self.plan, self.history)
         return self._traces
 
-    def shape(self, method: Method, span: Span, most: int, settings: int = 1) -> engine.Shape:
+    def shape(self, method: Method, span: Span, chunk: int | None) -> engine.Shape:
         """What the program of a stretch is compiled for."""
-        clients = len(self.population.sizes)
-        capacity = capacity_for(method.participation.capacity(most), clients)
-        query = capacity_for(most, clients) if method.participation.needs_losses else 0
-        chunk = self.chunk or self._chunk(method, capacity, settings)
-        return engine.Shape(span.blocks, span.rounds, capacity, query, chunk, self.record_clients, self.devices)
+        capacity, query = self._capacities(method)
+        return engine.Shape(
+            span.blocks, span.rounds, capacity, query, chunk, self.record_clients, self.devices, span.evaluates
+        )
 
-    def memory(self, method: Method, most: int, settings: int = 1) -> memory.Estimate:
+    def choose_chunk(self, method: Method, settings: int = 1) -> int | None:
+        """Clients trained at a time: all (None) where that takes less than half of the memory there is now."""
+        if self.chunk is not None:
+            return self.chunk
+        available = memory.device_memory()
+        if available is None:
+            return None
+        rows = max(1, available // (2 * self._at_once(settings) * self._per_client(method)))
+        return None if rows >= max(self._capacities(method)) else int(rows)
+
+    def memory(self, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
         """Bytes that running the method keeps on the device."""
         replicas = settings * len(self.seed_list)
         past = jnp.zeros((1, 0, len(self.population.sizes)), bool)
         carry = jax.eval_shape(
             lambda m: engine.start(m, self.problem, self.population, self.seeds[:1], past, 0), batch([method])
         )
-        shape = self.shape(method, self.plan[0], most, settings)
-        rows = min(shape.chunk or shape.capacity, shape.capacity)
-        cohort = replicas * (rows * self._per_client(method) + shape.capacity * 8 * self.parameters)
+        capacity, query = self._capacities(method)
+        rows = min(chunk or max(capacity, query), max(capacity, query))
+        cohort = self._at_once(settings) * (rows * self._per_client(method) + capacity * 8 * self.parameters)
         clients = len(self.population.sizes)
         span = max(self.plan, key=lambda s: s.length)
         per_round = 40 + (13 * clients if self.record_clients else clients)
@@ -108,14 +123,15 @@ class Setup:
             memory.size_of(self.problem), replicas * memory.size_of(carry), cohort, replicas * span.length * per_round
         )
 
-    def _chunk(self, method: Method, capacity: int, settings: int) -> int | None:
-        """All clients at once where that takes less than half of the memory there is; else as many as do."""
-        available = memory.device_memory()
-        if available is None:
-            return None
-        per_row = settings * len(self.seed_list) * self._per_client(method)
-        rows = max(1, available // (2 * per_row))
-        return None if rows >= capacity else int(rows)
+    def _capacities(self, method: Method) -> tuple[int, int]:
+        """Rows of the cohort that trains, and of the one whose losses are asked for."""
+        clients, most = len(self.population.sizes), self.traces.most
+        capacity = capacity_for(method.participation.capacity(most), clients)
+        return capacity, capacity_for(most, clients) if method.participation.needs_losses else 0
+
+    def _at_once(self, settings: int) -> int:
+        """Replicas that train at the same time: all on a GPU, one a device on a CPU."""
+        return self.devices if jax.default_backend() == "cpu" else settings * len(self.seed_list)
 
     def _per_client(self, method: Method) -> int:
         """Bytes that one client's local step needs."""
@@ -130,16 +146,18 @@ def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[
     if isinstance(methods, Mapping):
         named = dict(methods)
     else:
-        several = [methods] if isinstance(methods, Method) else list(methods)
+        several = list(methods) if isinstance(methods, Sequence) else [methods]
         named = {}
         for method in several:
-            label = CATALOGUE[method.name].title if method.name in CATALOGUE else method.name
+            require(isinstance(method, Method), "methods", method, "methods, such as fedtide.methods.fedavg()")
+            label = title_of(method)
             if label in named:
                 raise InvalidInput("methods", f"two called '{label}'", "labelled: pass {label: method}")
             named[label] = method
     require(len(named) > 0, "methods", "none", "one or more")
     for label, method in named.items():
-        require(isinstance(method, Method), f"methods[{label!r}]", method, "a fedtide.Method")
+        require(isinstance(label, str) and label != "", "label of a method", label, "text")
+        require(isinstance(method, Method), f"methods[{label!r}]", method, "a method, such as fedtide.methods.fedavg()")
     return named
 
 
@@ -149,10 +167,11 @@ def batch(settings: Sequence[Method]) -> Method:
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
-    found = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
+    several = isinstance(seeds, Sequence | np.ndarray)
+    found = [whole("seeds", s, 0) for s in seeds] if several else list(range(whole("seeds", seeds, 1)))
     require(len(found) > 0, "seeds", seeds, "1 or more")
     require(len(set(found)) == len(found), "seeds", found, "different from each other")
-    require(all(0 <= s < 2**32 for s in found), "seeds", found, "in [0, 2³²)")
+    require(max(found) < 2**32, "seeds", max(found), "below 2³²")
     return found
 
 

@@ -1,19 +1,20 @@
 """`simulate`: methods on one federation, over many seeds, with records one can resume."""
 
+import json
 import logging
 import shutil
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedtide.availability.base import Process
-from fedtide.errors import CheckpointError, FedtideError
+from fedtide.errors import CheckpointError, FedtideError, require
 from fedtide.files import atomic, remove_partial
 from fedtide.methods.base import Method
 from fedtide.simulation import checkpoint, describe, engine, memory
@@ -23,6 +24,9 @@ from fedtide.simulation.records import Columns, client_frame, client_rows, initi
 from fedtide.simulation.result import Result, read_about, write_about
 from fedtide.simulation.setup import Setup, batch, labelled
 from fedtide.simulation.traces import Span
+
+if TYPE_CHECKING:
+    import polars
 
 log = logging.getLogger("fedtide")
 
@@ -68,36 +72,45 @@ def simulate(
     """
     use_persistent_cache()
     begun = time.monotonic()
+    require(not resume or out is not None, "out", out, "the folder of the run to resume")
     named = labelled(methods)
     with reporter(progress, named, rounds) as report:
         setup = Setup(
             problem, availability, named, rounds=rounds, seeds=seeds, evaluate_every=evaluate_every, history=history,
             record_clients=record_clients, chunk=chunk,
         )  # fmt: skip
-        needs = _fitting(setup, named)
-        facts = _facts(setup, named, needs, about or {})
         folder = None if out is None else Path(out)
+        before = read_about(folder) if folder is not None and resume else {}
+        # The chunk depends on the memory of the moment and moves the last bits: a resumed run keeps its own.
+        chunks = before.get("chunks") or {label: setup.choose_chunk(method) for label, method in named.items()}
+        facts = _facts(setup, named, chunks, about or {})
         if folder is not None:
-            _open_folder(folder, facts, resume)
+            _open_folder(folder, facts, before)
+        facts |= {"memory": {label: need.total for label, need in _fitting(setup, named, chunks).items()}}
         parts: tuple[list[Columns], list[Columns]] = ([], [])
         models = {}
         for number, (label, method) in enumerate(named.items()):
-            place = None if folder is None else folder / "checkpoints" / f"{number:02d}-{method.name}"
-            run = _Run(setup, label, method, place)
+            place = None if folder is None else folder / "checkpoints" / f"{number:03d}"
+            run = _Run(setup, label, method, chunks[label], place)
             models[label] = run.to_end(report)
             facts["warnings"] += run.warnings
             for kept, new in zip(parts, run.parts, strict=True):
                 kept.extend(new)
-    facts |= {"finished": True, "seconds": round(time.monotonic() - begun, 2)}
+            facts["seconds"] = round(before.get("seconds", 0.0) + time.monotonic() - begun, 2)
+            if folder is not None:
+                write_about(folder, facts)
+    facts["finished"] = True
     if folder is None:
         return Result(facts, models, *parts)
     return _close_folder(folder, facts, models)
 
 
-def _fitting(setup: Setup, methods: Mapping[str, Method]) -> dict[str, memory.Estimate]:
+def _fitting(
+    setup: Setup, methods: Mapping[str, Method], chunks: Mapping[str, int | None]
+) -> dict[str, memory.Estimate]:
     """Each method's memory; raises `DoesNotFit` where one would not fit."""
     available = memory.device_memory()
-    needs = {label: setup.memory(method, setup.traces.most) for label, method in methods.items()}
+    needs = {label: setup.memory(method, chunks[label]) for label, method in methods.items()}
     for label, need in needs.items():
         memory.refuse_if_too_large(label, need, setup.parameters, len(setup.population.sizes), available)
     largest = max(needs.values(), key=lambda need: need.total)
@@ -106,7 +119,7 @@ def _fitting(setup: Setup, methods: Mapping[str, Method]) -> dict[str, memory.Es
 
 
 def _facts(
-    setup: Setup, methods: Mapping[str, Method], needs: Mapping[str, memory.Estimate], about: Mapping[str, Any]
+    setup: Setup, methods: Mapping[str, Method], chunks: Mapping[str, int | None], about: Mapping[str, Any]
 ) -> dict[str, Any]:
     """`Result.about`, with what the caller adds one level deep: {"problem": {"name": …}} keeps the problem's size."""
     facts = {
@@ -119,29 +132,32 @@ def _facts(
         "rounds": setup.rounds,
         "evaluate_every": setup.evaluate_every,
         "history": setup.history,
+        "record_clients": setup.record_clients,
         "problem": describe.describe_problem(setup.problem, setup.population, setup.parameters),
         "availability": describe.describe_availability(setup.availability),
         "importance": [float(a) for a in np.asarray(setup.population.importance)],
         "methods": [describe.describe_method(label, method) for label, method in methods.items()],
-        "memory": {label: need.total for label, need in needs.items()},
+        "chunks": dict(chunks),
         "finished": False,
         "seconds": 0.0,
         "warnings": [],
     }
     for key, value in about.items():
         facts[key] = facts[key] | value if isinstance(facts.get(key), dict) else value
-    return facts
+    return json.loads(json.dumps(facts))  # plain data: what a file gives back is equal to it
 
 
-def _open_folder(folder: Path, facts: dict[str, Any], resume: bool) -> None:
-    """Begins a run's folder, or checks that the one to resume is of this run."""
-    if resume:
-        before = read_about(folder)
+_SAME = ("seeds", "rounds", "evaluate_every", "history", "record_clients", "problem", "importance", "methods")
+
+
+def _open_folder(folder: Path, facts: dict[str, Any], before: dict[str, Any]) -> None:
+    """Begins a run's folder, or checks that the one to resume, described by `before`, is of this run."""
+    if before:
         if before["finished"]:
             raise FedtideError(f"{folder}: this run has finished; there is nothing to resume")
-        for key in ("seeds", "rounds", "evaluate_every", "history", "problem", "importance"):
-            if before[key] != facts[key]:
-                change = f"{key} was {before[key]!r:.60}, is {facts[key]!r:.60}"
+        for key in _SAME:
+            if before.get(key) != facts[key]:
+                change = f"{key} was {before.get(key)!r:.60}, is {facts[key]!r:.60}"
                 raise CheckpointError(f"{folder}: belongs to another run: {change}")
         remove_partial(folder)
         return
@@ -157,7 +173,7 @@ def _close_folder(folder: Path, facts: dict[str, Any], models: dict[str, np.ndar
     tables = []
     for name in ("rounds", "clients"):
         files = sorted((folder / "checkpoints").glob(f"*/{name}-*.parquet"))
-        tables.append(pl.concat([pl.read_parquet(file) for file in files]) if files else pl.DataFrame())
+        tables.append(pl.concat([_read(file) for file in files]) if files else pl.DataFrame())
     # From the tables, not from the runs: a method that was finished before an interruption did not run again.
     bad = tables[0].filter(pl.col("objective").is_not_null() & ~pl.col("objective").is_finite())
     first = bad.group_by("method", "seed", maintain_order=True).agg(pl.col("round").min())
@@ -171,8 +187,8 @@ def _close_folder(folder: Path, facts: dict[str, Any], models: dict[str, np.ndar
 class _Run:
     """One method, stretch by stretch."""
 
-    def __init__(self, setup: Setup, label: str, method: Method, place: Path | None):
-        self.setup, self.label, self.method, self.place = setup, label, method, place
+    def __init__(self, setup: Setup, label: str, method: Method, chunk: int | None, place: Path | None):
+        self.setup, self.label, self.method, self.chunk, self.place = setup, label, method, chunk, place
         self.parts: tuple[list[Columns], list[Columns]] = ([], [])
         self._diverged: dict[int, int] = {}  # seed: the first round whose evaluation was not finite
 
@@ -201,7 +217,7 @@ class _Run:
             if span.first < done:
                 continue
             trace = setup.traces[span]
-            shape = setup.shape(self.method, span, setup.traces.most)
+            shape = setup.shape(self.method, span, self.chunk)
             carry, stretch = engine.run_stretch(
                 method, setup.problem, setup.population, setup.seeds, carry, jnp.int32(span.first), trace, shape
             )
@@ -211,7 +227,8 @@ class _Run:
                 client_rows(self.label, setup.seed_list, span, np.asarray(trace), stretch),
                 span.end,
             )
-            self._notice_divergence(span, stretch.evaluation.objective)
+            if span.evaluates:
+                self._notice_divergence(span, stretch.evaluation.objective)
             if self.place is not None:
                 checkpoint.save(self.place / "state.safetensors", carry, span.end, run)
             report(self.label, span.end, setup.rounds)
@@ -232,20 +249,30 @@ class _Run:
         assert self.place is not None
         expected = [0, *(span.end for span in self.setup.plan if span.end <= done)]
         for end in expected:
-            file = self.place / f"rounds-{end:08d}.parquet"
-            if not file.exists():
-                raise CheckpointError(f"{file}: missing, though the checkpoint is past it; the records have a gap")
+            for name in ("rounds", "clients") if end > 0 and self.setup.record_clients else ("rounds",):
+                _read(self.place / f"{name}-{end:08d}.parquet")
 
     def _notice_divergence(self, span: Span, objective: np.ndarray) -> None:
         for seed, values in zip(self.setup.seed_list, objective, strict=True):
             if not np.isfinite(values).all() and seed not in self._diverged:
                 self._diverged[seed] = span.first + span.rounds * (1 + int((~np.isfinite(values)).argmax()))
                 message = _divergence(self.label, seed, self._diverged[seed])
-                warnings.warn(message, RuntimeWarning, stacklevel=5)
+                warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
 def _divergence(label: str, seed: int, round_: int) -> str:
     return f"{label}, seed {seed}: diverged by round {round_} (the loss is not finite); the rest goes on"
+
+
+def _read(file: Path) -> "polars.DataFrame":
+    """A stretch's records; raises `CheckpointError` where they are missing or damaged."""
+    import polars as pl
+
+    try:
+        return pl.read_parquet(file)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = "missing" if not file.exists() else f"damaged ({str(error).splitlines()[0]})"
+        raise CheckpointError(f"{file}: {reason}, though the checkpoint is past it; the records have a gap") from error
 
 
 def _first(tree: Any) -> Any:

@@ -40,16 +40,18 @@ def sweep(
         problem, availability, {settings[0].name: settings[0]}, rounds=rounds, seeds=seeds,
         evaluate_every=evaluate_every, history=history, record_clients=False, chunk=None,
     )  # fmt: skip
-    need = setup.memory(settings[0], setup.traces.most, len(settings))
+    chunk = setup.choose_chunk(settings[0], len(settings))
+    need = setup.memory(settings[0], chunk, len(settings))
     memory.refuse_if_too_large(settings[0].name, need, setup.parameters, availability.clients, memory.device_memory())
     method = batch(settings)
     carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, history)
     found = []
     for span in setup.plan:
-        shape = setup.shape(settings[0], span, setup.traces.most, len(settings))
+        shape = setup.shape(settings[0], span, chunk)
         trace, first = setup.traces[span], jnp.int32(span.first)
         carry, stretch = engine.run_stretch(
             method, setup.problem, setup.population, setup.seeds, carry, first, trace, shape
         )
-        found.append(jax.tree.map(np.asarray, stretch.evaluation))
+        if span.evaluates:
+            found.append(jax.tree.map(np.asarray, stretch.evaluation))
     return jax.tree.map(lambda *parts: np.concatenate(parts, axis=-1), *found)

@@ -12,11 +12,12 @@ from fedtide.availability.base import Process, advance, begin
 
 
 class Span(NamedTuple):
-    """A stretch of rounds: `blocks` times `rounds`, from `first` on; an evaluation ends each block."""
+    """A stretch: `blocks` times `rounds` rounds, from `first` on; an evaluation ends each block if it `evaluates`."""
 
     first: int
     blocks: int
     rounds: int
+    evaluates: bool = True
 
     @property
     def length(self) -> int:
@@ -27,13 +28,19 @@ class Span(NamedTuple):
         return self.first + self.length
 
 
-def spans(rounds: int, evaluate_every: int, blocks: int) -> Iterator[Span]:
-    """Stretches that cover all rounds: full blocks, at most `blocks` at a time, then what is left."""
-    whole = rounds // evaluate_every
-    for block in range(0, whole, blocks):
-        yield Span(block * evaluate_every, min(blocks, whole - block), evaluate_every)
-    if rounds % evaluate_every:
-        yield Span(whole * evaluate_every, 1, rounds % evaluate_every)
+def spans(rounds: int, evaluate_every: int, longest: int) -> Iterator[Span]:
+    """Stretches of at most `longest` rounds that cover all: several blocks between evaluations, or pieces of one."""
+    done = 0
+    while done < rounds:
+        block = min(evaluate_every - done % evaluate_every, rounds - done)  # rounds to the next evaluation
+        if block > longest:
+            span = Span(done, 1, longest, evaluates=False)
+        elif block == evaluate_every:
+            span = Span(done, min((rounds - done) // block, max(1, longest // block)), block)
+        else:
+            span = Span(done, 1, block)
+        yield span
+        done = span.end
 
 
 class Traces:

@@ -6,13 +6,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import require
-from fedtide.solvers.base import descend
-from fedtide.types import Cohort, Memory, Population, Task, Work, part
+from fedtide.solvers.base import Forgetful, descend
+from fedtide.types import Memory, Population, Task, Work, part
 from fedtide.work import Steps
 
 
 @part
-class Momentum:
+class Momentum(Forgetful):
     """m ← ρ m + g, w_k ← w_k − η m, τ_k times. ρ = 0 is `Sgd`.
 
     The buffer m starts at 0 each round, or with `persistent` is kept for each client between rounds (N · d floats).
@@ -37,6 +37,3 @@ class Momentum:
 
         w_k, loss, m = descend(w, task, step, row if self.persistent else jnp.zeros_like(w))
         return w_k, loss, m if self.persistent else row
-
-    def share(self, shared: Any, cohort: Cohort, before: Any, after: Any) -> Any:
-        return shared

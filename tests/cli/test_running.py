@@ -145,7 +145,7 @@ def test_folders_that_are_not_runs(fedtide, command):
 
 def test_a_run_started_in_python_is_resumed_in_python(fedtide):
     Path("a").mkdir()
-    (Path("a") / "run.json").write_text('{"finished": false, "config": null}')
+    (Path("a") / "run.json").write_text('{"finished": false, "config": null, "seeds": [0], "rounds": 1, "methods": []}')
     result = fedtide("resume", "a")
     assert result.exit_code == 2
     assert result.stderr == ("error: a: not started from a configuration; resume it in Python, as it was started\n")

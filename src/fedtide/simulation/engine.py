@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from fedtide.methods.base import Method
@@ -135,6 +135,13 @@ def run_stretch(
             check_vma=False,
         )
     return replicas(method, problem, population, first, seeds, trace, carry)
+
+
+def spread(carry: Carry, devices: int) -> Carry:
+    """The carry where a stretch returns it, seeds shared among the devices: else the second stretch compiles anew."""
+    if devices == 1:
+        return carry
+    return jax.device_put(carry, NamedSharding(replica_mesh(devices), P(None, "replicas")))
 
 
 def replica_mesh(devices: int) -> Mesh:

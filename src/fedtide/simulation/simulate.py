@@ -213,6 +213,7 @@ class _Run:
             evaluation, _ = engine.evaluate(setup.problem, setup.population, setup.seeds, carry.w)
             self._keep(initial_rows(self.label, setup.seed_list, _first(evaluation)), {}, 0)
         report(self.label, done, setup.rounds)
+        carry = engine.spread(carry, setup.devices)
         for span in setup.plan:
             if span.first < done:
                 continue

@@ -45,6 +45,7 @@ def sweep(
     memory.refuse_if_too_large(settings[0].name, need, setup.parameters, availability.clients, memory.device_memory())
     method = batch(settings)
     carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, history)
+    carry = engine.spread(carry, setup.devices)
     found = []
     for span in setup.plan:
         shape = setup.shape(settings[0], span, chunk)

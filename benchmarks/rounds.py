@@ -25,12 +25,13 @@ def data() -> list[tuple[np.ndarray, np.ndarray]]:
     return list(zip(draw, labels, strict=True))
 
 
-def fedtide_rounds(replicas: int, rounds: int = 50) -> dict[str, float]:
+def fedtide_rounds(replicas: int) -> dict[str, float]:
     """Seconds a round and replica, and seconds to compile, of a stretch of rounds as `simulate` runs it."""
     problem = classification(softmax_regression(INPUTS, CLASSES), data(), ridge=RIDGE)
     method = fedtide.methods.fedavg(rate=RATE, clients=COHORT, work=Steps(STEPS, BATCH))
     availability = fedtide.availability.Always(CLIENTS)
     options = {"history": 0, "record_clients": False, "chunk": None}
+    rounds = 50 if jax.default_backend() == "cpu" else 200
     longer = rounds + 1  # so that the evaluation falls outside the measured stretch
     setup = Setup(
         problem, availability, {"FedAvg": method}, rounds=longer, seeds=replicas, evaluate_every=longer, **options

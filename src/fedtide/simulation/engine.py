@@ -13,6 +13,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from fedtide.aggregation.rows import weighted_rows
 from fedtide.methods.base import Method
 from fedtide.simulation.cohorts import gather, scatter
 from fedtide.streams import Purpose, Stream
@@ -299,15 +300,16 @@ class Replica(NamedTuple):
     def _record(
         self, available: Array, decision: Decision, cohort: Cohort, updates: Updates, change: Array
     ) -> tuple[RoundRecord, ClientRecord | tuple[()]]:
-        # Sums run over clients, not over cohort rows: the capacity must not show in them.
-        zero = jnp.zeros(len(available), updates.loss.dtype)
-        trained = scatter(cohort, updates.steps > 0, jnp.zeros_like(available))
-        by_client = scatter(cohort, updates.loss, zero)
-        loss = jnp.where(trained, by_client, 0).sum() / trained.sum()  # nan where nobody trained, or somebody diverged
+        # Sums run over clients or in row order: the capacity must not show in them.
+        trained = updates.steps > 0
+        total = weighted_rows(trained.astype(updates.loss.dtype), jnp.where(trained, updates.loss, 0)[:, None])[0]
+        loss = total / trained.sum()  # nan where nobody trained, or somebody diverged
         record = RoundRecord(available.sum(), decision.invited.sum(), decision.weight.sum(), loss, change)
         if not self.shape.record_clients:
             return record, ()
-        return record, ClientRecord(decision.invited, trained, decision.weight, by_client)
+        took_part = scatter(cohort, trained, jnp.zeros_like(available))
+        losses = scatter(cohort, updates.loss, jnp.zeros(len(available), updates.loss.dtype))
+        return record, ClientRecord(decision.invited, took_part, decision.weight, losses)
 
 
 def _in_chunks(f: Any, inputs: Any, chunk: int | None) -> Any:

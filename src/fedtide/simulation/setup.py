@@ -20,7 +20,7 @@ from fedtide.types import Population
 
 log = logging.getLogger("fedtide")
 
-_STRETCH = 50  # rounds between two visits of the host, about
+_STRETCH, _GPU_STRETCH = 50, 200  # rounds between two visits of the host, which a GPU waits for
 _RECORD_LIMIT = 50_000_000  # rows of the table of clients that are recorded without being asked for
 _TRACE_LIMIT = 256_000_000  # client-rounds of a stretch, all seeds
 
@@ -69,7 +69,8 @@ class Setup:
             method.solver.work.check(np.asarray(problem.sizes))
         self.parameters = w.size
         replicas = len(self.seed_list)
-        longest = max(1, min(_STRETCH, _TRACE_LIMIT // (clients * replicas)))
+        stretch = _STRETCH if jax.default_backend() == "cpu" else _GPU_STRETCH
+        longest = max(1, min(stretch, _TRACE_LIMIT // (clients * replicas)))
         self.plan: list[Span] = list(spans(rounds, evaluate_every, longest))
         if record_clients is None:
             record_clients = len(methods) * replicas * rounds * clients <= _RECORD_LIMIT

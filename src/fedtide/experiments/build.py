@@ -102,7 +102,7 @@ def _work(every: Local, mine: Local | None, sizes: Array, place: Place) -> types
     try:
         if isinstance(count, tuple):
             work = StepsPerClient(jnp.array(count, int), batch)
-            work.steps(sizes)  # one for each client?
+            work.check(np.asarray(sizes))  # one for each client?
             return work
         if batch == "all":
             return FullBatch(int(sizes.max()), count)

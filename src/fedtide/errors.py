@@ -43,16 +43,19 @@ def require(condition: bool, field: str, value: object, allowed: str) -> None:
 def one_of(word: str, known: Iterable[str]) -> str:
     """What is allowed, for `InvalidInput`: all known words, and which of them is nearest."""
     known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"one of {', '.join(known)}" + (f" (did you mean '{close[0]}'?)" if close else "")
+    hint = _nearest(word, known)
+    return f"one of {', '.join(known)}" + (f" ({hint})" if hint else "")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suffix naming the nearest known word and then all of them."""
     known = sorted(known)
+    return f"{_nearest(word, known)} known: {', '.join(known)}".lstrip()
+
+
+def _nearest(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    return f"{hint}known: {', '.join(known)}"
+    return f"did you mean '{close[0]}'?" if close else ""
 
 
 def _short(value: object) -> str:

@@ -64,7 +64,7 @@ def method_table() -> str:
         needs = [name for name, needed in (("π̂, λ̂", facts.needs_estimates), ("losses", facts.needs_losses)) if needed]
         name = f"**{entry.title}** `{entry.name}`"
         row = [name, entry.summary.rstrip("."), facts.unbiased, ", ".join(needs) or "–", facts.server_memory]
-        rows.append([*row, facts.extra_messages])
+        rows.append([*row, facts.client_memory, facts.extra_up, facts.extra_down])
     headings = ["Method", "What it does", "Unbiased when", "Needs", "Server memory", "Extra messages"]
     return table(headings, rows)
 

@@ -1,6 +1,17 @@
 """Federated learning when clients come and go: simulate, compare, choose."""
 
-from fedtide import aggregation, availability, estimators, methods, participation, problems, servers, solvers, work
+from fedtide import (
+    aggregation,
+    availability,
+    estimators,
+    methods,
+    participation,
+    problems,
+    schedules,
+    servers,
+    solvers,
+    work,
+)
 from fedtide.errors import FedtideError
 from fedtide.methods import Method, compose
 from fedtide.simulation import Result, simulate, sweep, use_all_cores
@@ -21,6 +32,7 @@ __all__ = [
     "part",
     "participation",
     "problems",
+    "schedules",
     "servers",
     "simulate",
     "solvers",

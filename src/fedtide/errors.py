@@ -2,7 +2,9 @@
 
 import difflib
 import operator
+import typing
 from collections.abc import Iterable
+from typing import Any
 
 
 class FedtideError(Exception):
@@ -38,6 +40,13 @@ def require(condition: bool, field: str, value: object, allowed: str) -> None:
     """Raises `InvalidInput` unless the condition holds."""
     if not condition:
         raise InvalidInput(field, value, allowed)
+
+
+def check_one_of(field: str, value: object, choices: Any) -> None:
+    """Raises `InvalidInput` unless the value is one of the literals of the type `choices`."""
+    known = typing.get_args(choices)
+    if value not in known:
+        raise InvalidInput(field, value, one_of(str(value), known))
 
 
 def one_of(word: str, known: Iterable[str]) -> str:

@@ -25,6 +25,8 @@ class Purpose(enum.IntEnum):
     QUERY = 2
     PARTICIPATION = 3
     MODEL = 4
+    WORK = 5
+    MEASUREMENT = 6
 
 
 class Stream(NamedTuple):

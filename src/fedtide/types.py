@@ -72,6 +72,7 @@ class Population(NamedTuple):
     availability: Array | None = None  # [N] stationary availability π
     correlation: Array | None = None  # [N] lag-1 correlation λ
     optimum: Array | None = None  # [N] each client's own smallest training loss F*_k
+    labels: Array | None = None  # [N, classes] training samples of each class
 
 
 class Estimate(NamedTuple):
@@ -88,6 +89,7 @@ class Observation(NamedTuple):
     estimate: Estimate
     loss: Array  # [N] minibatch loss at the current model of those who were asked; 0 elsewhere
     asked: Array  # [N] bool: whose loss was asked for (nobody's, unless the policy needs losses)
+    round: Array  # [] rounds done before this one
     stream: Stream  # random numbers of this round
 
 
@@ -106,12 +108,27 @@ class Cohort(NamedTuple):
     weight: Array  # [C] aggregation weight, 0 where not present
 
 
+class Trained(NamedTuple):
+    """What one client's local training gives."""
+
+    w: Array  # [d] the model after the local steps
+    loss: Array  # [] mean minibatch loss over them
+    steps: Array | int  # τ_k, those it took
+    mass: Array  # [] or [d] η‖a‖₁: the sum of the coefficients with which its gradients enter the change
+    rate: Array | float  # [] η, the learning rate of its first step
+    row: Any = ()  # what it remembers
+    message: Any = ()  # what it sends besides the model, for `Solver.close`
+
+
 class Updates(NamedTuple):
     """What the cohort sends back, one row a client; rows that are not present are 0."""
 
     delta: Array  # [C, d] w_t − w_k, a descent direction
     loss: Array  # [C] mean minibatch loss over the local steps
     steps: Array  # [C] local steps τ_k
+    mass: Array  # [C] or [C, d] η‖a_k‖₁, so that delta / mass is a mean gradient
+    rate: Array  # [C] η of the first local step
+    message: Any = ()  # [C, …] further messages
 
 
 class Task(NamedTuple):
@@ -119,11 +136,25 @@ class Task(NamedTuple):
 
     steps: Array | int  # τ_k; a Python int where all clients do the same
     gradient: Callable[[Array, Array | int], tuple[Array, Array]]  # (w [d], step) -> (loss, gradient [d])
+    round: Array | int = 0  # rounds done before this one
+    a_pass: Array | int = 1  # steps of one pass over the client's samples
     unroll: bool = False  # whether the loop over steps is better written out (the engine knows the device)
+
+    def elapsed(self, unit: Literal["steps", "epochs", "rounds"], step: Array | int) -> Array | int:
+        """Local steps (or passes, or rounds) before this step, for a client that takes part in every round."""
+        if unit == "rounds":
+            return self.round
+        steps = self.round * self.steps + step
+        return steps if unit == "steps" else steps // self.a_pass
 
 
 class Estimator(Protocol):
     """Learns π̂ and λ̂ from who was there."""
+
+    @property
+    def knows(self) -> tuple[str, ...]:
+        """Which fields of `Estimate` it fills: "availability", "correlation"; the others are nan."""
+        ...
 
     def init(self, population: Population) -> State: ...
     def update(self, state: State, available: Array) -> tuple[Estimate, State]: ...
@@ -134,21 +165,43 @@ class Participation(Protocol):
 
     @property
     def needs_estimates(self) -> bool:
-        """Whether it looks at π̂ or λ̂."""
+        """Whether it looks at π̂."""
         ...
 
     @property
-    def needs_losses(self) -> bool:
-        """Whether the available clients are asked for their loss before the decision."""
+    def needs_correlation(self) -> bool:
+        """Whether it looks at λ̂."""
+        ...
+
+    @property
+    def needs_losses(self) -> Literal["minibatch", "all"] | None:
+        """Whether candidates are asked for their loss before the decision, and on which of their samples."""
         ...
 
     @property
     def needs_optimum(self) -> bool:
-        """Whether each client's smallest loss F*_k must be known."""
+        """Whether it can use each client's smallest loss F*_k."""
+        ...
+
+    @property
+    def selects_by_loss(self) -> bool:
+        """Whether it prefers clients by their loss: the engine then records the skew of the selection."""
         ...
 
     def init(self, population: Population) -> State: ...
+    def candidates(self, state: State, seen: Observation) -> Array:
+        """Mask [N] of the available clients whose loss is asked for."""
+        ...
+
     def decide(self, state: State, seen: Observation) -> tuple[Decision, State]: ...
+    def learn(self, state: State, cohort: Cohort, updates: Updates) -> State:
+        """The state after the cohort's answers."""
+        ...
+
+    def query_capacity(self, available: int) -> int:
+        """The most clients that can be asked for a loss when at most `available` are there."""
+        ...
+
     def capacity(self, available: int) -> int:
         """The most clients that can be invited when at most `available` are there."""
         ...
@@ -157,16 +210,28 @@ class Participation(Protocol):
 class Work(Protocol):
     """How much a client computes: its number of steps and the samples of each."""
 
-    def check(self, sizes: np.ndarray) -> None:
-        """Raises where clients of these sizes cannot do this work."""
+    def fit(self, sizes: np.ndarray) -> "Work":
+        """This work for clients of these sizes; raises where they cannot do it."""
         ...
 
-    def steps(self, sizes: Array) -> Array | int:
-        """τ_k for clients of these sizes; a Python int where all do the same."""
+    def steps(self, stream: Stream, client: Array, size: Array) -> Array | int:
+        """τ_k of these clients [C] of these sizes [C] this round; a Python int where all do the same."""
+        ...
+
+    def a_pass(self, size: Array) -> Array | int:
+        """Steps of one pass over so many samples."""
         ...
 
     def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
         """(positions [b] in the client's samples, mask [b]) of one step."""
+        ...
+
+
+class Schedule(Protocol):
+    """How a learning rate changes over time."""
+
+    def factor(self, task: Task, step: Array | int) -> Array | float:
+        """What the rate is multiplied by at this local step."""
         ...
 
 
@@ -182,13 +247,26 @@ class Solver(Protocol):
 
     @property
     def work(self) -> Work: ...
-    def init(self, population: Population, parameters: int) -> Memory: ...
-    def train(self, w: Array, task: Task, row: Any, shared: Any) -> tuple[Array, Array, Any]:
-        """(w_k [d] after the local steps, mean minibatch loss, the client's new row)."""
+    @property
+    def sends(self) -> Literal["change", "model", "difference"]:
+        """What w_t − w_k is: the change by training from w_t, the way to a model of its own, or the difference to
+        what the client sent last."""
         ...
 
-    def share(self, shared: Any, cohort: Cohort, before: Any, after: Any) -> Any:
-        """What all share next round, from the cohort's rows before and after training [C, …]."""
+    @property
+    def trains_absent(self) -> bool:
+        """Whether clients that are not there train, too (and keep the result)."""
+        ...
+
+    def init(self, population: Population, parameters: int) -> Memory: ...
+    def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained: ...
+    def close(
+        self, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
+    ) -> tuple[Any, Any]:
+        """(what all share next round, the rows to keep [C, …]) once the server has made the new model [d].
+
+        `before` and `after` are the rows [C, …] before and after training.
+        """
         ...
 
 
@@ -200,6 +278,11 @@ class Aggregation(Protocol):
         """Whether a round without updates has a direction all the same (from memory); else nothing moves in it."""
         ...
 
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """Which kinds of updates (`Solver.sends`) it can combine."""
+        ...
+
     def init(self, population: Population, parameters: int) -> State: ...
     def combine(self, state: State, cohort: Cohort, updates: Updates) -> tuple[Array, State]: ...
 
@@ -209,6 +292,9 @@ class Server(Protocol):
 
     def init(self, w: Array) -> State: ...
     def step(self, state: State, w: Array, direction: Array) -> tuple[Array, State]: ...
+    def serve(self, state: State, w: Array) -> Array:
+        """The model to evaluate and to hand out, where it is not the one that trains."""
+        ...
 
 
 class Evaluation(NamedTuple):

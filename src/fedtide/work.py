@@ -3,7 +3,7 @@
 Every minibatch is addressed by (seed, round, client, step); none depends on what was drawn before it.
 """
 
-from typing import Any
+from typing import Any, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,15 +14,29 @@ from fedtide.streams import Stream, below, permuted
 from fedtide.types import part
 
 
-class _AnySize:
-    """Work that clients of any size can do."""
+class _Minibatches:
+    """Work in minibatches of `batch` samples, which clients of any size can do."""
 
-    def check(self, sizes: np.ndarray) -> None:
-        return
+    batch: int
+
+    def fit(self, sizes: np.ndarray) -> Self:
+        return self
+
+    def a_pass(self, size: Array) -> Array:
+        return -(-jnp.asarray(size, jnp.int32) // self.batch)
+
+
+class _WithReplacement(_Minibatches):
+    """Each minibatch is drawn uniformly with replacement, so gradients are unbiased."""
+
+    def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
+        # Counters advance by whole blocks of four, so that no two steps share a block.
+        start = jnp.asarray(step, jnp.uint32) * (4 * -(-self.batch // 4))
+        return below(stream.bits(client, self.batch, start), size), jnp.ones(self.batch, bool)
 
 
 @part
-class Steps(_AnySize):
+class Steps(_WithReplacement):
     """`count` minibatch steps; each minibatch drawn uniformly with replacement, so gradients are unbiased."""
 
     count: int = 5
@@ -31,15 +45,12 @@ class Steps(_AnySize):
     def __post_init__(self):
         _whole(self, count=0, batch=1)
 
-    def steps(self, sizes: Array) -> int:
+    def steps(self, stream: Stream, client: Array, size: Array) -> int:
         return self.count
-
-    def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
-        return _with_replacement(stream, client, size, step, self.batch)
 
 
 @part
-class StepsPerClient:
+class StepsPerClient(_WithReplacement):
     """A number of minibatch steps for each client: devices of different speed."""
 
     counts: Array
@@ -52,24 +63,38 @@ class StepsPerClient:
         _whole(self, batch=1)
         object.__setattr__(self, "counts", counts.astype(np.int32))
 
-    def check(self, sizes: np.ndarray) -> None:
-        clients = len(sizes)
-        require(
-            len(self.counts) == clients,
-            "work.counts",
-            f"{len(self.counts)} entries",
-            f"one for each of {clients} clients",
-        )
+    def fit(self, sizes: np.ndarray) -> Self:
+        entries, clients = len(self.counts), len(sizes)
+        require(entries == clients, "work.counts", f"{entries} entries", f"one for each of {clients} clients")
+        return self
 
-    def steps(self, sizes: Array) -> Array:
-        return jnp.asarray(self.counts)
-
-    def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
-        return _with_replacement(stream, client, size, step, self.batch)
+    def steps(self, stream: Stream, client: Array, size: Array) -> Array:
+        return jnp.asarray(self.counts)[client]
 
 
 @part
-class Epochs(_AnySize):
+class RandomSteps(_WithReplacement):
+    """`low` to `high` minibatch steps (both included), uniformly: drawn each round, or with `fixed` once a client.
+
+    Devices of different speed, as in FedNova's experiments. (The authors' code leaves the upper end out.)
+    """
+
+    low: int = 2
+    high: int = 5
+    batch: int = 32
+    fixed: bool = False
+
+    def __post_init__(self):
+        _whole(self, low=0, high=0, batch=1)
+        require(self.low <= self.high, "work.high", self.high, f"{self.low} or more, as work.low")
+
+    def steps(self, stream: Stream, client: Array, size: Array) -> Array:
+        words = (stream._replace(round=0) if self.fixed else stream).bits(client, 1)[..., 0]
+        return self.low + below(words, self.high - self.low + 1)
+
+
+@part
+class Epochs(_Minibatches):
     """`count` passes over the client's samples, reshuffled each pass; the last minibatch of a pass may be smaller.
 
     Within a pass minibatches are not independent: theory that assumes unbiased minibatches wants `Steps`.
@@ -81,40 +106,46 @@ class Epochs(_AnySize):
     def __post_init__(self):
         _whole(self, count=0, batch=1)
 
-    def steps(self, sizes: Array) -> Array:
-        return self.count * self._steps_a_pass(sizes)
+    def steps(self, stream: Stream, client: Array, size: Array) -> Array:
+        return self.count * self.a_pass(size)
 
     def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
-        a_pass = self._steps_a_pass(size)
-        epoch, within = jnp.divmod(jnp.asarray(step, jnp.int32), a_pass)
+        epoch, within = jnp.divmod(jnp.asarray(step, jnp.int32), self.a_pass(size))
         place = within * self.batch + jnp.arange(self.batch)
         present = place < size
         key = stream.bits(client, 1, start=4 * epoch)[0]
         return permuted(jnp.where(present, place, 0), size, key), present
 
-    def _steps_a_pass(self, size: Array) -> Array:
-        return -(-jnp.asarray(size, jnp.int32) // self.batch)
-
 
 @part
 class FullBatch:
-    """`count` steps of full gradients over all the client's samples; `largest` is the most samples a client has."""
+    """`count` steps of full gradients over all the client's samples.
 
-    largest: int
+    `largest`, the most samples that a client has, is filled in when the federation is known.
+    """
+
     count: int = 1
+    largest: int | None = None
 
     def __post_init__(self):
-        _whole(self, largest=1, count=0)
+        _whole(self, count=0)
+        if self.largest is not None:
+            _whole(self, largest=1)
 
-    def check(self, sizes: np.ndarray) -> None:
-        require(
-            self.largest >= sizes.max(), "work.largest", self.largest, f"{sizes.max()} or more: a client has so many"
-        )
+    def fit(self, sizes: np.ndarray) -> "FullBatch":
+        most = int(sizes.max())
+        if self.largest is not None:
+            require(self.largest >= most, "work.largest", self.largest, f"{most} or more: a client has so many")
+        return FullBatch(self.count, self.largest or most)
 
-    def steps(self, sizes: Array) -> int:
+    def steps(self, stream: Stream, client: Array, size: Array) -> int:
         return self.count
 
+    def a_pass(self, size: Array) -> int:
+        return 1
+
     def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
+        assert self.largest is not None, "fit() comes first"
         place = jnp.arange(self.largest)
         return jnp.minimum(place, size - 1), place < size
 
@@ -122,9 +153,3 @@ class FullBatch:
 def _whole(work: Any, **lowest: int) -> None:
     for name, low in lowest.items():
         object.__setattr__(work, name, whole(f"work.{name}", getattr(work, name), low))
-
-
-def _with_replacement(stream: Stream, client: Array, size: Array, step: Array | int, batch: int) -> tuple[Array, Array]:
-    # Counters advance by whole blocks of four, so that no two steps share a block.
-    start = jnp.asarray(step, jnp.uint32) * (4 * -(-batch // 4))
-    return below(stream.bits(client, batch, start), size), jnp.ones(batch, bool)

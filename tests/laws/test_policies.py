@@ -14,7 +14,7 @@ from fedtide.types import Estimate, Observation, Population
 
 POLICIES = {
     "everyone": p.Everyone(),
-    "everyone, fixed weights": p.Everyone(normalise=False),
+    "everyone, fixed weights": p.Everyone(weights="fixed"),
     "uniform sample, equal": p.UniformSample(3),
     "uniform sample, scaled": p.UniformSample(3, "scaled"),
     "uniform sample, ratio": p.UniformSample(3, "ratio"),
@@ -153,7 +153,7 @@ CLAIMS = {
     "correlation-aware, κ̄² = ∞": (p.CorrelationAware(np.inf), ALPHA, UNEQUAL),
     "most available, all of them": (p.MostAvailable(1.0), ALPHA, UNEQUAL),
     "subsample of unbiased": (p.Subsample(p.Unbiased(), 2), ALPHA, UNEQUAL),
-    "everyone, fixed weights": (p.Everyone(normalise=False), ALPHA, EQUAL),
+    "everyone, fixed weights": (p.Everyone(weights="fixed"), ALPHA, EQUAL),
     "everyone, always there": (p.Everyone(), ALPHA, ALWAYS),
     "uniform sample, scaled": (p.UniformSample(2, "scaled"), ALPHA, EQUAL),
     "uniform sample, equal": (p.UniformSample(2), EVEN, EQUAL),
@@ -205,7 +205,7 @@ def test_who_claims_to_be_unbiased_is(claim):
 @pytest.mark.parametrize(
     ("policy", "alpha", "pi"),
     [
-        (p.Everyone(normalise=False), ALPHA, UNEQUAL),
+        (p.Everyone(weights="fixed"), ALPHA, UNEQUAL),
         (p.Everyone(), ALPHA, EQUAL),
         (p.NormalisedInverse(), EVEN, UNEQUAL),
         (p.NormalisedInverse(), ALPHA, EQUAL),
@@ -219,5 +219,5 @@ def test_the_measurement_finds_bias(policy, alpha, pi):
 
 
 def test_fixed_weights_weigh_clients_by_their_availability():
-    mean = expected_weights(p.Everyone(normalise=False), ALPHA, UNEQUAL).mean(axis=0)
+    mean = expected_weights(p.Everyone(weights="fixed"), ALPHA, UNEQUAL).mean(axis=0)
     np.testing.assert_allclose(mean, ALPHA * UNEQUAL, rtol=1e-6)

@@ -55,7 +55,7 @@ def excludes(models: np.ndarray, target: np.ndarray):
 
 
 def test_fixed_weights_end_at_the_biased_optimum(problem):
-    method = fedtide.compose(fedtide.methods.fedavg(rate=0.05, work=ONE_STEP), participation=Everyone(normalise=False))
+    method = fedtide.compose(fedtide.methods.fedavg(rate=0.05, work=ONE_STEP), participation=Everyone(weights="fixed"))
     models = last_models(problem, method)
     biased = PI * problem.importance / (PI * problem.importance).sum()
     assert_mean_is(models, problem.optimum(biased))

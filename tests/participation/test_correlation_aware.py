@@ -323,6 +323,6 @@ def test_infinite_price_is_exactly_unbiased_and_full_availability_exactly_fixed_
     np.testing.assert_array_equal(decision.weight, unbiased.weight)
     np.testing.assert_array_equal(decision.invited, unbiased.invited)
     everyone = {"available": np.ones(3, bool), "loss": losses, "pi": np.ones(3, np.float32)}
-    fixed, _ = decide(Everyone(normalise=False), ALPHA, **everyone)
+    fixed, _ = decide(Everyone(weights="fixed"), ALPHA, **everyone)
     decision, _ = decide(policy, policy.init(population), **everyone)
     np.testing.assert_array_equal(decision.weight, fixed.weight)

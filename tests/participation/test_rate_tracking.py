@@ -43,7 +43,7 @@ def test_equal_clients_that_are_always_there_take_turns(correlated):
 def test_room_for_all_who_are_always_there_is_fedavg(clients):
     available = np.ones((20, 6), bool)
     decisions, rates = run(RateTracking(clients), UNIFORM, available)
-    fedavg, _ = run(Everyone(normalise=False), UNIFORM, available)
+    fedavg, _ = run(Everyone(weights="fixed"), UNIFORM, available)
     np.testing.assert_array_equal(decisions.invited, fedavg.invited)
     np.testing.assert_allclose(decisions.weight, fedavg.weight, rtol=1e-5)
     np.testing.assert_allclose(rates, 1, rtol=1e-5)

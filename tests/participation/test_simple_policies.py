@@ -26,7 +26,7 @@ def decide(policy, available, t=0):
     ("policy", "available", "invited", "weight"),
     [
         (Everyone(), [1, 0, 1, 1], [1, 0, 1, 1], [2 / 3, 0, 1 / 6, 1 / 6]),
-        (Everyone(normalise=False), [1, 0, 1, 1], [1, 0, 1, 1], [0.5, 0, 0.125, 0.125]),
+        (Everyone(weights="fixed"), [1, 0, 1, 1], [1, 0, 1, 1], [0.5, 0, 0.125, 0.125]),
         (Unbiased(), [1, 1, 0, 1], [1, 1, 0, 1], [1, 1, 0, 0.125]),
         (MostAvailable(0.5), [1, 1, 1, 1], [1, 0, 0, 1], [1, 0, 0, 0.125]),  # 0 and 2 tie: the lower index
         (MostAvailable(0.6), [1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 0.25, 0.125]),  # 2.4 clients are three
@@ -46,7 +46,7 @@ def test_by_hand(policy, available, invited, weight):
     np.testing.assert_allclose(decision.weight, weight, rtol=1e-6)
 
 
-@pytest.mark.parametrize("policy", [UniformSample(2), Subsample(Everyone(normalise=False), 2)])
+@pytest.mark.parametrize("policy", [UniformSample(2), Subsample(Everyone(weights="fixed"), 2)])
 def test_a_sample_has_the_right_size_and_every_client_the_same_chance(policy):
     decisions = jax.jit(jax.vmap(lambda t: decide(policy, np.array([1, 1, 0, 1]), t)))(np.arange(3000))
     invited = np.asarray(decisions.invited)
@@ -56,7 +56,7 @@ def test_a_sample_has_the_right_size_and_every_client_the_same_chance(policy):
 
 
 def test_a_subsamples_weights_grow_by_what_was_left_out():
-    weight = np.asarray(decide(Subsample(Everyone(normalise=False), 2), np.array([1, 1, 1, 1])).weight)
+    weight = np.asarray(decide(Subsample(Everyone(weights="fixed"), 2), np.array([1, 1, 1, 1])).weight)
     np.testing.assert_allclose(weight[weight > 0], (ALPHA * 2)[weight > 0])
 
 

@@ -36,6 +36,10 @@ class Bayesian:
             positive = bool(np.all(np.asarray(value, float) > 0))
             require(positive, f"estimator.{field.name}", value, "a positive pseudo-count, or one for each client")
 
+    @property
+    def knows(self) -> tuple[str, ...]:
+        return ("availability", "correlation")
+
     def init(self, population: Population) -> Counts:
         return no_counts(len(population.importance))
 

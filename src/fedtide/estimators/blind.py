@@ -10,6 +10,10 @@ from fedtide.types import Estimate, Population, part
 class Blind:
     """Learns nothing: for policies that do not look at π̂ and λ̂ (those that do refuse it)."""
 
+    @property
+    def knows(self) -> tuple[str, ...]:
+        return ()
+
     def init(self, population: Population) -> tuple[()]:
         return ()
 

@@ -22,6 +22,10 @@ class Discounted:
         require(self.half_life > 0, "estimator.half_life", self.half_life, "a positive number of rounds")
         require(self.prior > 0, "estimator.prior", self.prior, "a positive pseudo-count")
 
+    @property
+    def knows(self) -> tuple[str, ...]:
+        return ("availability", "correlation")
+
     def init(self, population: Population) -> Counts:
         return no_counts(len(population.importance))
 

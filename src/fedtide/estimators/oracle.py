@@ -10,6 +10,10 @@ from fedtide.types import Estimate, Population, part
 class Oracle:
     """π̂ = π and λ̂ = λ: what an estimator would know after infinitely many rounds."""
 
+    @property
+    def knows(self) -> tuple[str, ...]:
+        return ("availability", "correlation")
+
     def init(self, population: Population) -> Estimate:
         if population.availability is None or population.correlation is None:
             raise FedtideError(

@@ -10,7 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide import aggregation, availability, estimators, methods, participation, problems, servers, solvers, types
+from fedtide import (
+    aggregation,
+    availability,
+    estimators,
+    methods,
+    participation,
+    problems,
+    schedules,
+    servers,
+    solvers,
+    types,
+)
 from fedtide.availability import Process
 from fedtide.errors import FedtideError
 from fedtide.experiments.arguments import Build, Context, named, parameters
@@ -102,10 +113,9 @@ def _work(every: Local, mine: Local | None, sizes: Array, place: Place) -> types
     try:
         if isinstance(count, tuple):
             work = StepsPerClient(jnp.array(count, int), batch)
-            work.check(np.asarray(sizes))  # one for each client?
-            return work
+            return work.fit(np.asarray(sizes))  # one for each client?
         if batch == "all":
-            return FullBatch(int(sizes.max()), count)
+            return FullBatch(count)
         return Epochs(count, batch) if "epochs" in written else Steps(count, batch)
     except FedtideError as error:
         raise place.error(str(error)) from error
@@ -123,7 +133,7 @@ _PARTS: dict[str, tuple[Any, ModuleType]] = {
 
 def _kinds() -> dict[Any, dict[str, Build]]:
     kinds = {kind: _classes(package) for kind, package in _PARTS.values()}
-    return {**kinds, Process: _builders(availability.CATALOGUE)}
+    return {**kinds, types.Schedule: _classes(schedules), Process: _builders(availability.CATALOGUE)}
 
 
 def _builders(catalogue: dict[str, Any]) -> dict[str, Build]:

@@ -12,7 +12,7 @@ from fedtide.work import Steps
 
 @method(
     title="AdaFed",
-    facts=Facts(unbiased="all π equal and all α equal", needs_estimates=True, server_memory="d + N scalars"),
+    facts=Facts(unbiased="all π equal and all α equal", needs_estimates=True, server_scalars=True),
     bibtex="""
     @article{tan2022adafed,
       title = {{AdaFed}: Optimizing Participation-Aware Federated Learning with Adaptive Aggregation Weights},

@@ -1,13 +1,11 @@
 """What a method is: five parts, a citation and declared facts."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from fedtide.errors import InvalidInput, one_of
-from fedtide.estimators import Bayesian, Blind, Discounted, Oracle
-from fedtide.participation import Everyone, UniformSample
 from fedtide.types import Aggregation, Estimator, Participation, Server, Solver, part
 
 
@@ -21,23 +19,68 @@ class Method:
     solver: Solver
     aggregation: Aggregation
     server: Server
+    replaced: tuple[str, ...] = ()  # parts that `compose` put in place of the method's own
 
     def __post_init__(self):
-        if self.participation.needs_estimates and isinstance(self.estimator, Blind):
-            policy = type(self.participation).__name__
-            raise InvalidInput("estimator", "Blind", f"one that estimates (Bayesian, …): {policy} looks at π̂")
+        for misfit in _misfits(self):
+            raise misfit
+
+
+def _misfits(method: Method) -> Iterator[InvalidInput]:
+    """Why the parts do not go together, a line each."""
+    policy, solver, rule = method.participation, method.solver, method.aggregation
+    looked_at = {"availability": (policy.needs_estimates, "π̂"), "correlation": (policy.needs_correlation, "λ̂")}
+    for field, (needed, symbol) in looked_at.items():
+        if needed and field not in method.estimator.knows:
+            wanted = f"one that estimates {symbol}, as Bayesian does: {_name(policy)} looks at it"
+            yield InvalidInput("estimator", _name(method.estimator), wanted)
+    if solver.sends not in rule.takes:
+        taken = " or ".join(_SENT[kind] for kind in rule.takes)
+        wanted = f"one that takes {_SENT[solver.sends]}, as {_name(solver)} sends it; this one takes {taken}"
+        yield InvalidInput("aggregation", _name(rule), wanted)
+
+
+def _name(part: Any) -> str:
+    return type(part).__name__
+
+
+_SENT = {
+    "change": "what training changed in the received model",
+    "model": "a model of its own",
+    "difference": "the difference to what it sent last",
+}
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a method asks for and promises. Memory and messages are in models (d floats) unless they say scalars."""
+    """What a method asks for and promises; d is the size of a model, N the number of clients."""
 
     unbiased: str  # when E[direction] ∝ Σ α_k Δ_k
-    needs_estimates: bool = False
-    needs_losses: bool = False
-    server_memory: str = "d"
-    client_memory: str = "–"
-    extra_messages: str = "–"
+    needs_estimates: bool = False  # of availability
+    needs_losses: bool = False  # before the round
+    server_models: int = 1  # vectors of the size of a model that the server keeps between rounds
+    server_rows: Literal["N", "K", ""] = ""  # and one more for each client, or for each of K clusters
+    server_scalars: bool = False  # and some numbers for each client
+    client_models: int = 0  # vectors of the size of a model that every client keeps between rounds
+    client_scalars: bool = False  # and some numbers
+    extra_up: str = "–"  # sent by a client besides its model
+    extra_down: str = "–"  # sent to a client besides the model
+
+    @property
+    def server_memory(self) -> str:
+        """In words: "d + N scalars"."""
+        models = f"({self.server_rows} + {self.server_models}) d" if self.server_rows else _times(self.server_models)
+        return f"{models} + N scalars" if self.server_scalars else models
+
+    @property
+    def client_memory(self) -> str:
+        """In words: "2d" for each client."""
+        parts = [_times(self.client_models)] if self.client_models else []
+        return " + ".join([*parts, "scalars"] if self.client_scalars else parts) or "–"
+
+
+def _times(models: int) -> str:
+    return "d" if models == 1 else f"{models}d"
 
 
 @dataclass(frozen=True)
@@ -80,22 +123,8 @@ def method(*, title: str, facts: Facts, bibtex: str) -> Callable[[Callable[..., 
 
 def title_of(method: Method) -> str:
     """The catalogue's title, with what was replaced in it: "CA-Fed with Proximal"."""
-    if method.name not in CATALOGUE:
-        return method.name
-    entry = CATALOGUE[method.name]
-    usual = entry.build()
-    kinds = ("estimator", "participation", "solver", "aggregation", "server")
-    chosen = [type(getattr(method, kind)) for kind in kinds]
-    other = [new.__name__ for new, kind in zip(chosen, kinds, strict=True) if new not in _usual(usual, kind)]
-    return f"{entry.title} with {', '.join(other)}" if other else entry.title
-
-
-def _usual(method: Method, kind: str) -> tuple[type, ...]:
-    """What a method's own arguments can put there, too: any estimator, and a uniform sample of everyone."""
-    if kind == "estimator":
-        return (Bayesian, Discounted, Oracle, Blind)
-    own = type(getattr(method, kind))
-    return (own, UniformSample) if own is Everyone else (own,)
+    title = CATALOGUE[method.name].title if method.name in CATALOGUE else method.name
+    return f"{title} with {', '.join(method.replaced)}" if method.replaced else title
 
 
 def find(name: str) -> Entry:
@@ -106,9 +135,14 @@ def find(name: str) -> Entry:
 
 
 def compose(base: Method, **parts: Any) -> Method:
-    """The method `base` with some parts replaced: `compose(ca_fed(), solver=Proximal(mu=0.1))`."""
-    allowed = ("name", "estimator", "participation", "solver", "aggregation", "server")
+    """The method `base` with some parts replaced: `compose(ca_fed(), solver=Proximal(mu=0.1))`.
+
+    Parts that make no sense together are refused, with the reason.
+    """
+    kinds = ("estimator", "participation", "solver", "aggregation", "server")
     for key in parts:
-        if key not in allowed:
-            raise InvalidInput("part", key, one_of(key, allowed))
-    return replace(base, **parts)
+        if key not in ("name", *kinds):
+            raise InvalidInput("part", key, one_of(key, ("name", *kinds)))
+    other = [kind for kind in kinds if kind in parts and type(parts[kind]) is not type(getattr(base, kind))]
+    names = (type(parts[kind]).__name__ for kind in other if kind != "estimator")
+    return replace(base, **parts, replaced=(*base.replaced, *names))

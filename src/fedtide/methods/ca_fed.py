@@ -27,8 +27,9 @@ BIBTEX = """
         unbiased="κ̄² → ∞ and π̂ = π",
         needs_estimates=True,
         needs_losses=True,
-        server_memory="d + N scalars",
-        extra_messages="the model to, and 1 scalar from, every available client",
+        server_scalars=True,
+        extra_up="1 scalar from every available client",
+        extra_down="the model to every available client",
     ),
     bibtex=BIBTEX,
 )

@@ -12,7 +12,7 @@ from fedtide.work import Steps
 
 @method(
     title="F3AST",
-    facts=Facts(unbiased="as β → 0, once r has converged", server_memory="d + N scalars"),
+    facts=Facts(unbiased="as β → 0, once r has converged", server_scalars=True),
     bibtex="""
     @article{ribero2023f3ast,
       title = {Federated Learning Under Intermittent Client Availability and Time-Varying Communication Constraints},

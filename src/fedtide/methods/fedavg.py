@@ -1,12 +1,16 @@
 """FedAvg: average whoever is there."""
 
+from typing import Literal
+
 from fedtide.aggregation import WeightedSum
+from fedtide.errors import require
 from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, method
-from fedtide.participation import Everyone, UniformSample
+from fedtide.participation import Everyone, SampleWithReplacement, UniformSample
+from fedtide.schedules import Constant
 from fedtide.servers import Optimiser
 from fedtide.solvers import Sgd
-from fedtide.types import Work
+from fedtide.types import Schedule, Work
 from fedtide.work import Steps
 
 
@@ -22,12 +26,32 @@ from fedtide.work import Steps
     }
     """,
 )
-def fedavg(rate: float = 0.1, server_rate: float = 1.0, clients: int | None = None, work: Work = Steps()) -> Method:
-    """Average the updates of whoever is there, by importance.
+def fedavg(
+    rate: float = 0.1,
+    server_rate: float = 1.0,
+    clients: int | None = None,
+    weights: Literal["equal", "scaled", "ratio", "fixed", "with_replacement"] | None = None,
+    work: Work = Steps(),
+    schedule: Schedule = Constant(),
+) -> Method:
+    """Average the updates of whoever is there.
 
-    w ← w − η_s Σ_{k∈A} (α_k / Σ_A α) Δ_k, where Δ_k is client k's change after its local steps with rate η. With
-    `clients` = m a uniform sample of m available clients takes part, each with the same weight. Learns for the
-    available: a client that is rarely there counts rarely.
+    w ← w − η_s Σ_{k∈S} q_k Δ_k, where Δ_k is client k's change after its local steps with rate η. S is all who are
+    available, or with `clients` = m a sample of m of them. Learns for the available: who is rarely there counts rarely.
+    The weights q_k of S:
+
+    * `ratio`, α_k / Σ_S α (the default without `clients`): biased in general;
+    * `equal`, 1/|S| (the default with `clients`): unbiased for equal α;
+    * `scaled`, α_k N/|S|: unbiased for any α, not normalised;
+    * `fixed`, α_k: those who are absent count 0;
+    * `with_replacement`: m draws ∝ α_k, each of weight 1/m: unbiased for any α.
     """
-    participation = Everyone() if clients is None else UniformSample(clients)
-    return Method("fedavg", Blind(), participation, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))
+    if weights == "with_replacement":
+        require(clients is not None, "clients", clients, "the number of draws, for weights = 'with_replacement'")
+        participation = SampleWithReplacement(clients)  # pyright: ignore[reportArgumentType]
+    elif clients is None:
+        participation = Everyone(weights or "ratio")
+    else:
+        participation = UniformSample(clients, weights or "equal")
+    solver = Sgd(rate, work, schedule)
+    return Method("fedavg", Blind(), participation, solver, WeightedSum(), Optimiser(rate=server_rate))

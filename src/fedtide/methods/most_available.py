@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="More available",
-    facts=Facts(unbiased="never: blind to the clients it drops", needs_estimates=True, server_memory="d + N scalars"),
+    facts=Facts(unbiased="never: blind to the clients it drops", needs_estimates=True, server_scalars=True),
     bibtex=BIBTEX,
 )
 def most_available(

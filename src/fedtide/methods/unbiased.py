@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Unbiased",
-    facts=Facts(unbiased="π̂ = π", needs_estimates=True, server_memory="d + N scalars"),
+    facts=Facts(unbiased="π̂ = π", needs_estimates=True, server_scalars=True),
     bibtex=BIBTEX,
 )
 def unbiased(

@@ -5,6 +5,7 @@ from fedtide.participation.everyone import Everyone
 from fedtide.participation.most_available import MostAvailable
 from fedtide.participation.normalised_inverse import NormalisedInverse
 from fedtide.participation.rate_tracking import RateTracking
+from fedtide.participation.sample_with_replacement import SampleWithReplacement
 from fedtide.participation.subsample import Subsample
 from fedtide.participation.unbiased import Unbiased
 from fedtide.participation.uniform_sample import UniformSample
@@ -15,6 +16,7 @@ __all__ = [
     "MostAvailable",
     "NormalisedInverse",
     "RateTracking",
+    "SampleWithReplacement",
     "Subsample",
     "Unbiased",
     "UniformSample",

@@ -1,7 +1,14 @@
 """What participation policies have in common."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 from jax import Array
+
+from fedtide.types import Cohort, Observation, State, Updates
+
+Weights = Literal["equal", "scaled", "ratio", "fixed"]
+"""How those who take part are weighed: see `weigh`."""
 
 
 class Policy:
@@ -9,22 +16,46 @@ class Policy:
 
     @property
     def needs_estimates(self) -> bool:
-        """π̂ (and λ̂) of every client."""
         return False
 
     @property
-    def needs_losses(self) -> bool:
-        """The losses of the available clients at the current model."""
+    def needs_correlation(self) -> bool:
         return False
+
+    @property
+    def needs_losses(self) -> Literal["minibatch", "all"] | None:
+        return None
 
     @property
     def needs_optimum(self) -> bool:
-        """Each client's smallest training loss F*_k."""
         return False
 
-    def capacity(self, available: int) -> int:
-        """The most clients that can be invited when at most `available` are there."""
+    @property
+    def selects_by_loss(self) -> bool:
+        return False
+
+    def candidates(self, state: State, seen: Observation) -> Array:
+        return seen.available
+
+    def learn(self, state: State, cohort: Cohort, updates: Updates) -> State:
+        return state
+
+    def query_capacity(self, available: int) -> int:
         return available
+
+    def capacity(self, available: int) -> int:
+        return available
+
+
+def weigh(weights: Weights, importance: Array, invited: Array) -> Array:
+    """q_k of the invited S: `equal` 1/|S|; `scaled` α_k N/|S|; `ratio` α_k / Σ_S α; `fixed` α_k. 0 for the others."""
+    count = jnp.maximum(invited.sum(), 1)
+    if weights == "equal":
+        return jnp.where(invited, jnp.ones_like(importance) / count, 0)
+    weight = jnp.where(invited, importance, 0)
+    if weights == "scaled":
+        return weight * len(importance) / count
+    return weight * share_of_all(importance, weight) if weights == "ratio" else weight
 
 
 def share_of_all(importance: Array, weight: Array) -> Array:

@@ -61,8 +61,12 @@ class CorrelationAware(Policy):
         return True
 
     @property
-    def needs_losses(self) -> bool:
+    def needs_correlation(self) -> bool:
         return True
+
+    @property
+    def needs_losses(self) -> Literal["minibatch"]:
+        return "minibatch"
 
     @property
     def needs_optimum(self) -> bool:

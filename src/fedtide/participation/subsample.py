@@ -1,10 +1,13 @@
 """A uniform sample of those whom another policy would invite."""
 
+from typing import Literal
+
 import jax.numpy as jnp
+from jax import Array
 
 from fedtide.errors import require
 from fedtide.participation.choice import largest
-from fedtide.types import Decision, Observation, Participation, Population, State, part
+from fedtide.types import Cohort, Decision, Observation, Participation, Population, State, Updates, part
 
 
 @part
@@ -28,15 +31,26 @@ class Subsample:
         return self.policy.needs_estimates
 
     @property
-    def needs_losses(self) -> bool:
+    def needs_correlation(self) -> bool:
+        return self.policy.needs_correlation
+
+    @property
+    def needs_losses(self) -> Literal["minibatch", "all"] | None:
         return self.policy.needs_losses
 
     @property
     def needs_optimum(self) -> bool:
         return self.policy.needs_optimum
 
+    @property
+    def selects_by_loss(self) -> bool:
+        return self.policy.selects_by_loss
+
     def init(self, population: Population) -> State:
         return self.policy.init(population)
+
+    def candidates(self, state: State, seen: Observation) -> Array:
+        return self.policy.candidates(state, seen)
 
     def decide(self, state: State, seen: Observation) -> tuple[Decision, State]:
         whole, state = self.policy.decide(state, seen)
@@ -45,6 +59,12 @@ class Subsample:
         invited = largest(score, whole.invited, self.clients)
         growth = whole.invited.sum() / jnp.maximum(invited.sum(), 1)
         return Decision(invited, jnp.where(invited, whole.weight * growth, 0)), state
+
+    def learn(self, state: State, cohort: Cohort, updates: Updates) -> State:
+        return self.policy.learn(state, cohort, updates)
+
+    def query_capacity(self, available: int) -> int:
+        return self.policy.query_capacity(available)
 
     def capacity(self, available: int) -> int:
         return min(self.clients, self.policy.capacity(available))

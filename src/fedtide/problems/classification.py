@@ -40,6 +40,14 @@ class Classification:
     ridge: float
     model: Model
 
+    @property
+    def label_counts(self) -> np.ndarray:
+        """Training samples of each class [N, classes]."""
+        client = np.repeat(np.arange(len(self.sizes)), np.asarray(self.sizes))
+        counts = np.zeros((len(self.sizes), int(np.max(self.y)) + 1))
+        np.add.at(counts, (client, np.asarray(self.y)), 1)
+        return counts
+
     def init(self, key: Array) -> Params:
         return self.model.init(key)
 

@@ -6,13 +6,14 @@ import optax
 from jax import Array
 
 from fedtide.errors import InvalidInput, one_of, require
+from fedtide.servers.base import LastModel
 from fedtide.types import State, part
 
 _NAMES = ("sgd", "adam", "adagrad", "yogi", "rmsprop", "adamw", "lion", "amsgrad", "nadam", "adabelief")
 
 
 @part
-class Optimiser:
+class Optimiser(LastModel):
     """w ← w − η_s v for `sgd`; otherwise one step of the optax optimiser `algorithm`, with v as its gradient.
 
     `options` are further arguments of the optax constructor, as ((name, value), …): momentum, b1, eps …

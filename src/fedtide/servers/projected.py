@@ -28,3 +28,6 @@ class Projected:
         w, state = self.server.step(state, w, direction)
         norm = jnp.sqrt((w * w).sum())
         return w * jnp.minimum(1.0, self.radius / jnp.maximum(norm, jnp.finfo(w.dtype).tiny)), state
+
+    def serve(self, state: State, w: Array) -> Array:
+        return self.server.serve(state, w)

@@ -18,8 +18,10 @@ def describe_method(label: str, method: Method) -> dict[str, Any]:
     """Label, settings, facts and citation of a method."""
     entry = CATALOGUE.get(method.name)
     facts = dataclasses.asdict(entry.facts) if entry else {}
+    if entry:
+        facts |= {"server_memory": entry.facts.server_memory, "client_memory": entry.facts.client_memory}
     policy = method.participation  # what it needs is what its parts need, whatever was replaced
-    facts |= {"needs_estimates": policy.needs_estimates, "needs_losses": policy.needs_losses}
+    facts |= {"needs_estimates": policy.needs_estimates, "needs_losses": policy.needs_losses is not None}
     return {
         "label": label,
         "name": method.name,

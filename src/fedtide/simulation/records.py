@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtide.simulation.engine import EvaluationRecord, Stretch
+from fedtide.simulation.measures import EvaluationRecord
+from fedtide.simulation.replica import Stretch
 from fedtide.simulation.traces import Span
 from fedtide.types import Evaluation
 
@@ -88,11 +89,15 @@ def round_frame(parts: Sequence[Columns]) -> "polars.DataFrame":
     if frame.is_empty():
         return frame
     trained = pl.col("round") > 0
-    return frame.with_columns(
-        *(pl.when(pl.col("evaluated")).then(pl.col(c)).alias(c) for c in EvaluationRecord._fields),
-        *(pl.when(trained).then(pl.col(c)).alias(c) for c in ("available", "invited", "weight", "step")),
-        pl.when(trained & (pl.col("invited") > 0)).then(pl.col("loss")).alias("loss"),
-    ).drop("evaluated")
+    return (
+        frame.with_columns(
+            *(pl.when(pl.col("evaluated")).then(pl.col(c)).alias(c) for c in EvaluationRecord._fields),
+            *(pl.when(trained).then(pl.col(c)).alias(c) for c in ("available", "invited", "weight", "step")),
+            pl.when(trained & (pl.col("invited") > 0)).then(pl.col("loss")).alias("loss"),
+        )
+        .with_columns(pl.col("skew").fill_nan(None))
+        .drop("evaluated")
+    )  # no skew: the method does not look at losses
 
 
 def client_frame(parts: Sequence[Columns]) -> "polars.DataFrame":

@@ -15,6 +15,7 @@ from fedtide.errors import FedtideError, InvalidInput, require, whole
 from fedtide.methods.base import Method, title_of
 from fedtide.simulation import engine, memory
 from fedtide.simulation.cohorts import capacity_for
+from fedtide.simulation.replica import Shape, replica
 from fedtide.simulation.traces import Span, Traces, spans
 from fedtide.types import Population
 
@@ -61,12 +62,11 @@ class Setup:
             availability=_vector(availability.availability),  # pyright: ignore[reportAttributeAccessIssue]
             correlation=_vector(availability.correlation),  # pyright: ignore[reportAttributeAccessIssue]
             optimum=_vector(problem.client_optima()) if needs_optimum else None,
+            labels=_vector(getattr(problem, "label_counts", None)),
         )
         w = ravel_pytree(problem.init(jax.random.key(0)))[0]
         if w.dtype != jnp.result_type(float):
             raise FedtideError(f"model: parameters of type {w.dtype}; all must be {jnp.result_type(float)} here")
-        for method in methods.values():
-            method.solver.work.check(np.asarray(problem.sizes))
         self.parameters = w.size
         replicas = len(self.seed_list)
         stretch = _STRETCH if jax.default_backend() == "cpu" else _GPU_STRETCH
@@ -90,10 +90,10 @@ class Setup:
             self._traces = Traces(jax.tree.map(_on_device, self.availability), self.seeds, self.plan, self.history)
         return self._traces
 
-    def shape(self, method: Method, span: Span, chunk: int | None) -> engine.Shape:
+    def shape(self, method: Method, span: Span, chunk: int | None) -> Shape:
         """What the program of a stretch is compiled for."""
         capacity, query = self._capacities(method)
-        return engine.Shape(
+        return Shape(
             span.blocks, span.rounds, capacity, query, chunk, self.record_clients, self.devices, span.evaluates
         )
 
@@ -127,8 +127,10 @@ class Setup:
     def _capacities(self, method: Method) -> tuple[int, int]:
         """Rows of the cohort that trains, and of the one whose losses are asked for."""
         clients, most = len(self.population.sizes), self.traces.most
-        capacity = capacity_for(method.participation.capacity(most), clients)
-        return capacity, capacity_for(most, clients) if method.participation.needs_losses else 0
+        policy = method.participation
+        most_trained = clients if method.solver.trains_absent else policy.capacity(most)
+        asked = capacity_for(policy.query_capacity(most), clients) if policy.needs_losses else 0
+        return capacity_for(most_trained, clients), asked
 
     def _at_once(self, settings: int) -> int:
         """Replicas that train at the same time: all on a GPU, one a device on a CPU."""
@@ -136,10 +138,10 @@ class Setup:
 
     def _per_client(self, method: Method) -> int:
         """Bytes that one client's local step needs."""
-        alone = engine.Shape(1, 1, 1, 0, None, False)
-        replica = engine.replica(method, self.problem, self.population, jnp.uint32(0), alone)
+        alone = Shape(1, 1, 1, 0, None, False)
+        one = replica(method, self.problem, self.population, jnp.uint32(0), alone)
         w = jax.ShapeDtypeStruct((self.parameters,), jnp.result_type(float))
-        return memory.peak_of(replica.one_step, w) + 4 * 4 * self.parameters
+        return memory.peak_of(one.one_step, w) + 4 * 4 * self.parameters
 
 
 def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[str, Method]:
@@ -160,6 +162,13 @@ def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[
         require(isinstance(label, str) and label != "", "label of a method", label, "text")
         require(isinstance(method, Method), f"methods[{label!r}]", method, "a method, such as fedtide.methods.fedavg()")
     return named
+
+
+def fitted(method: Method, problem: Any) -> Method:
+    """The method with its local work fitted to the sizes of the problem's clients."""
+    sizes = np.asarray(problem.sizes)
+    is_work = lambda node: hasattr(node, "minibatch")  # noqa: E731
+    return jax.tree.map(lambda node: node.fit(sizes) if is_work(node) else node, method, is_leaf=is_work)
 
 
 def batch(settings: Sequence[Method]) -> Method:

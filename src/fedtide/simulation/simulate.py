@@ -22,7 +22,7 @@ from fedtide.simulation.cache import use_persistent_cache
 from fedtide.simulation.progress import Progress, reporter
 from fedtide.simulation.records import Columns, client_frame, client_rows, initial_rows, round_frame, round_rows
 from fedtide.simulation.result import Result, read_about, write_about
-from fedtide.simulation.setup import Setup, batch, labelled
+from fedtide.simulation.setup import Setup, batch, fitted, labelled
 from fedtide.simulation.traces import Span
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def simulate(
     use_persistent_cache()
     begun = time.monotonic()
     require(not resume or out is not None, "out", out, "the folder of the run to resume")
-    named = labelled(methods)
+    named = {label: fitted(method, problem) for label, method in labelled(methods).items()}
     with reporter(progress, named, rounds) as report:
         setup = Setup(
             problem, availability, named, rounds=rounds, seeds=seeds, evaluate_every=evaluate_every, history=history,
@@ -233,7 +233,7 @@ class _Run:
             if self.place is not None:
                 checkpoint.save(self.place / "state.safetensors", carry, span.end, run)
             report(self.label, span.end, setup.rounds)
-        return np.asarray(carry.w[0])
+        return np.asarray(engine.served(method, carry)[0])
 
     def _keep(self, rounds: Columns, clients: Columns, end: int) -> None:
         """Keeps a stretch's records: in memory, or on disk where there is a folder."""

@@ -12,7 +12,8 @@ from fedtide.errors import InvalidInput, require
 from fedtide.methods.base import Method
 from fedtide.simulation import engine, memory
 from fedtide.simulation.cache import use_persistent_cache
-from fedtide.simulation.setup import Setup, batch
+from fedtide.simulation.measures import EvaluationRecord
+from fedtide.simulation.setup import Setup, batch, fitted
 
 
 def sweep(
@@ -24,7 +25,7 @@ def sweep(
     seeds: int | Sequence[int] = 1,
     evaluate_every: int = 5,
     history: int = 0,
-) -> engine.EvaluationRecord:
+) -> EvaluationRecord:
     """Evaluations of every setting and seed: arrays [settings, seeds, evaluations].
 
     The settings are methods that differ in plain numbers only (learning rates, κ̄² …): one compilation serves them all.
@@ -32,6 +33,7 @@ def sweep(
     """
     use_persistent_cache()
     require(len(settings) > 0, "settings", "none", "one or more methods")
+    settings = [fitted(method, problem) for method in settings]
     structure = jax.tree.structure(settings[0])
     for i, other in enumerate(settings):
         if jax.tree.structure(other) != structure:

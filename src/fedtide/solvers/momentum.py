@@ -6,22 +6,25 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import require
-from fedtide.solvers.base import Forgetful, descend
-from fedtide.types import Memory, Population, Task, Work, part
+from fedtide.schedules import Constant
+from fedtide.solvers.base import Local, descend
+from fedtide.types import Memory, Population, Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
 
 
 @part
-class Momentum(Forgetful):
-    """m ← ρ m + g, w_k ← w_k − η m, τ_k times. ρ = 0 is `Sgd`.
+class Momentum(Local):
+    """m ← ρ m + g, w_k ← w_k − η m, τ_k times. ρ = 0 is `Sgd`. ‖a‖₁ = (τ − ρ (1 − ρ^τ) / (1 − ρ)) / (1 − ρ).
 
     The buffer m starts at 0 each round, or with `persistent` is kept for each client between rounds (N · d floats).
+    ‖a‖₁ counts this round's gradients only.
     """
 
     rate: float = 0.1
     decay: float = 0.9
     persistent: bool = False
     work: Work = Steps()
+    schedule: Schedule = Constant()
 
     def __post_init__(self):
         require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
@@ -30,10 +33,15 @@ class Momentum(Forgetful):
     def init(self, population: Population, parameters: int) -> Memory:
         return Memory(client=jnp.zeros((len(population.sizes), parameters)) if self.persistent else ())
 
-    def train(self, w: Array, task: Task, row: Any, shared: Any) -> tuple[Array, Array, Any]:
-        def step(w: Array, g: Array, m: Array) -> tuple[Array, Array]:
-            m = self.decay * m + g
-            return w - self.rate * m, m
+    def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
+        def step(w: Array, g: Array, i: Array | int, extra: Any) -> tuple[Array, Any]:
+            m, c, mass = extra
+            rate = self.rate * self.schedule.factor(task, i)
+            m, c = self.decay * m + g, self.decay * c + 1
+            return w - rate * m, (m, c, mass + rate * c)
 
-        w_k, loss, m = descend(w, task, step, row if self.persistent else jnp.zeros_like(w))
-        return w_k, loss, m if self.persistent else row
+        zero = jnp.zeros((), w.dtype)
+        start = (row if self.persistent else jnp.zeros_like(w), zero, zero)
+        w_k, loss, (m, _, mass) = descend(w, task, step, start)
+        row = m if self.persistent else row
+        return Trained(w_k, loss, task.steps, mass, self.rate * self.schedule.factor(task, 0), row)

@@ -2,17 +2,23 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import require
-from fedtide.solvers.base import Forgetful, descend
-from fedtide.types import Task, Work, part
+from fedtide.schedules import Constant
+from fedtide.solvers.base import Local, descend
+from fedtide.types import Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
 
 
 @part
-class Proximal(Forgetful):
-    """w_k ← w_k − η (g + μ (w_k − w_t)), τ_k times: the gradient of F_k + (μ/2) ‖w_k − w_t‖². μ = 0 is `Sgd`.
+class Proximal(Local):
+    """m ← ρ m + g, w_k ← w_k − η (m + μ (w_k − w_t)), τ_k times: descent on F_k + (μ/2) ‖w_k − w_t‖².
+
+    The pull towards w_t stays out of the momentum buffer, which starts at 0 each round. μ = 0 is `Momentum`, and
+    ρ = 0 (the default) with μ = 0 is `Sgd`. ‖a‖₁ from c ← ρ c + 1, s ← (1 − ημ) s + c; for ρ = 0 it is
+    (1 − (1 − ημ)^τ) / (ημ).
 
     Reference: Li et al., "Federated optimization in heterogeneous networks", MLSys 2020 (FedProx).
     """
@@ -20,11 +26,21 @@ class Proximal(Forgetful):
     rate: float = 0.1
     mu: float = 0.1
     work: Work = Steps()
+    schedule: Schedule = Constant()
+    decay: float = 0.0
 
     def __post_init__(self):
         require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
         require(self.mu >= 0, "solver.mu", self.mu, "0 or more")
+        require(0 <= self.decay < 1, "solver.decay", self.decay, "in [0, 1)")
 
-    def train(self, w: Array, task: Task, row: Any, shared: Any) -> tuple[Array, Array, Any]:
-        w_k, loss, _ = descend(w, task, lambda v, g, _: (v - self.rate * (g + self.mu * (v - w)), ()))
-        return w_k, loss, row
+    def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
+        def step(v: Array, g: Array, i: Array | int, extra: Any) -> tuple[Array, Any]:
+            m, c, mass = extra
+            rate = self.rate * self.schedule.factor(task, i)
+            m, c = self.decay * m + g, self.decay * c + 1
+            return v - rate * (m + self.mu * (v - w)), (m, c, (1 - rate * self.mu) * mass + rate * c)
+
+        zero = jnp.zeros((), w.dtype)
+        w_k, loss, (_, _, mass) = descend(w, task, step, (jnp.zeros_like(w), zero, zero))
+        return Trained(w_k, loss, task.steps, mass, self.rate * self.schedule.factor(task, 0), row)

@@ -2,27 +2,34 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import require
-from fedtide.solvers.base import Forgetful, descend
-from fedtide.types import Task, Work, part
+from fedtide.schedules import Constant
+from fedtide.solvers.base import Local, descend
+from fedtide.types import Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
 
 
 @part
-class Sgd(Forgetful):
-    """w_k ← w_k − η g, τ_k times, g the gradient of a minibatch.
+class Sgd(Local):
+    """w_k ← w_k − η g, τ_k times, g the gradient of a minibatch. ‖a‖₁ = τ_k.
 
     Reference: McMahan et al., "Communication-efficient learning of deep networks", AISTATS 2017.
     """
 
     rate: float = 0.1
     work: Work = Steps()
+    schedule: Schedule = Constant()
 
     def __post_init__(self):
         require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
 
-    def train(self, w: Array, task: Task, row: Any, shared: Any) -> tuple[Array, Array, Any]:
-        w_k, loss, _ = descend(w, task, lambda w, g, _: (w - self.rate * g, ()))
-        return w_k, loss, row
+    def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
+        def step(w: Array, g: Array, i: Array | int, mass: Array) -> tuple[Array, Array]:
+            rate = self.rate * self.schedule.factor(task, i)
+            return w - rate * g, mass + rate
+
+        w_k, loss, mass = descend(w, task, step, jnp.zeros((), w.dtype))
+        return Trained(w_k, loss, task.steps, mass, self.rate * self.schedule.factor(task, 0), row)

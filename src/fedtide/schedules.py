@@ -1,0 +1,66 @@
+"""Schedules: how a local learning rate changes over time. Every solver takes one; it multiplies the solver's rate."""
+
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedtide.errors import check_one_of, require, whole
+from fedtide.types import Task, part
+
+__all__ = ["Constant", "Geometric", "PowerDecay"]
+
+Unit = Literal["steps", "epochs", "rounds"]
+"""What a schedule counts: local steps, passes over the client's samples, or rounds; from 0, as if the client had taken
+part in every round."""
+
+
+@part
+class Constant:
+    """Always 1."""
+
+    def factor(self, task: Task, step: Array | int) -> float:
+        return 1.0
+
+
+@part
+class PowerDecay:
+    """(⌊n / every⌋ + 1)^(−power), n counted in `unit` from 0.
+
+    With rate C this is a_n = C / n^δ (n from 1, δ = `power`), C/n by default, and C / (⌊n/N⌋ + 1) with `every` = N.
+    Σ a_n = ∞ for power ≤ 1 and Σ a_n² < ∞ for power > ½; stochastic-approximation theory of local steps asks for
+    power > ¾.
+
+    Reference: local SGD as stochastic approximation, see `fedtide.methods.stochastic_approximation`.
+    """
+
+    power: float = 1.0
+    unit: Unit = "epochs"
+    every: int = 1
+
+    def __post_init__(self):
+        require(self.power >= 0, "schedule.power", self.power, "0 or more")
+        check_one_of("schedule.unit", self.unit, Unit)
+        object.__setattr__(self, "every", whole("schedule.every", self.every, 1))
+
+    def factor(self, task: Task, step: Array | int) -> Array:
+        count = jnp.asarray(task.elapsed(self.unit, step) // self.every + 1, jnp.result_type(float))
+        return count ** (-self.power)
+
+
+@part
+class Geometric:
+    """ratio^⌊n / every⌋, n counted in `unit` from 0: 0.998 a round in FedExP, a half at fixed rounds elsewhere."""
+
+    ratio: float = 0.998
+    unit: Unit = "rounds"
+    every: int = 1
+
+    def __post_init__(self):
+        require(0 < self.ratio <= 1, "schedule.ratio", self.ratio, "in (0, 1]")
+        check_one_of("schedule.unit", self.unit, Unit)
+        object.__setattr__(self, "every", whole("schedule.every", self.every, 1))
+
+    def factor(self, task: Task, step: Array | int) -> Array:
+        count = jnp.asarray(task.elapsed(self.unit, step) // self.every, jnp.result_type(float))
+        return jnp.asarray(self.ratio, count.dtype) ** count

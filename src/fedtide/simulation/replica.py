@@ -1,0 +1,260 @@
+"""One replica: its state, what it records, and its round out of the method's parts."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from fedtide.aggregation.rows import weighted_rows
+from fedtide.methods.base import Method
+from fedtide.simulation.cohorts import gather, scatter
+from fedtide.simulation.measures import EvaluationRecord, selection_skew, summarise
+from fedtide.streams import Purpose, Stream
+from fedtide.types import (
+    Cohort,
+    Decision,
+    Evaluation,
+    Memory,
+    Observation,
+    Population,
+    Problem,
+    State,
+    Task,
+    Trained,
+    Updates,
+)
+
+
+class Carry(NamedTuple):
+    """All that changes from round to round in one replica; a checkpoint holds exactly this."""
+
+    w: Array  # [d]
+    estimator: State
+    participation: State
+    solver: Memory
+    aggregation: State
+    server: State
+
+
+class RoundRecord(NamedTuple):
+    """One round of one replica."""
+
+    available: Array  # [] clients available
+    invited: Array  # [] clients invited
+    weight: Array  # [] sum of their weights
+    loss: Array  # [] mean local loss of the invited
+    step: Array  # [] norm of the model's change
+
+
+class ClientRecord(NamedTuple):
+    """One round of one replica, client by client."""
+
+    invited: Array  # [N] bool
+    trained: Array  # [N] bool: invited, and took a step
+    weight: Array  # [N]
+    loss: Array  # [N] counts where trained; not finite for a client that diverged
+
+
+class Stretch(NamedTuple):
+    """What a stretch returns; leading axes are blocks, and rounds of a block."""
+
+    rounds: RoundRecord  # [B, E]
+    clients: ClientRecord | tuple[()]  # [B, E, N] where clients are recorded
+    evaluation: EvaluationRecord | tuple[()]  # [B] where the stretch evaluates
+    by_client: Evaluation | tuple[()]  # [B, N] where it evaluates and clients are recorded
+
+
+class Shape(NamedTuple):
+    """What a program is compiled for, besides the shapes of its arguments."""
+
+    blocks: int  # evaluations in the stretch
+    rounds: int  # rounds before each
+    capacity: int  # rows of the training cohort
+    query_capacity: int  # rows of the cohort whose losses are asked for
+    chunk: int | None  # clients trained at a time; None: all at once
+    record_clients: bool
+    devices: int = 1  # that share the seeds
+    evaluates: bool = True  # whether an evaluation ends each block
+
+
+def replica(method: Method, problem: Problem, population: Population, seed: Array, shape: Shape) -> "Replica":
+    """One replica, ready to run rounds."""
+    _, unravel = ravel_pytree(problem.init(Stream(seed, Purpose.MODEL).key()))
+    starts = jnp.cumsum(population.sizes) - population.sizes
+    return Replica(method, problem, population, starts, unravel, seed, shape)
+
+
+class Replica(NamedTuple):
+    """One replica's round, out of its parts."""
+
+    method: Method
+    problem: Problem
+    population: Population
+    starts: Array  # [N] first sample of each client
+    unravel: Any
+    seed: Array
+    shape: Shape
+
+    def block(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, Stretch]:
+        """Some rounds, then an evaluation."""
+        carry, (rounds, clients) = jax.lax.scan(self.round, carry, inputs)
+        if not self.shape.evaluates:
+            return carry, Stretch(rounds, clients, (), ())
+        by_client = self.problem.evaluate(self.unravel(self.method.server.serve(carry.server, carry.w)))
+        skew = self._skew(carry.participation, inputs[0][-1], by_client)
+        summary = summarise(by_client, self.population.importance, skew)
+        return carry, Stretch(rounds, clients, summary, by_client if self.shape.record_clients else ())
+
+    def round(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, tuple[RoundRecord, Any]]:
+        """availability → estimator → participation → solver → aggregation → server."""
+        t, available = inputs
+        method = self.method
+        estimate, estimator = method.estimator.update(carry.estimator, available)
+        seen = self._ask(carry, t, available, estimate)
+        decision, participation = method.participation.decide(carry.participation, seen)
+        training, cohort = self._cohorts(decision)
+        before = jax.tree.map(lambda a: a[training.client], carry.solver.client)
+        updates, after = self._train(carry.w, t, training, cohort, before, carry.solver.shared)
+        participation = method.participation.learn(participation, cohort, updates)
+        direction, aggregation = method.aggregation.combine(carry.aggregation, cohort, updates)
+        w, server = method.server.step(carry.server, carry.w, direction)
+        # A round without updates leaves model and server as they were, unless the aggregation has some in memory.
+        moves = cohort.present.any() | method.aggregation.moves_when_empty
+        w, server = jax.tree.map(lambda new, old: jnp.where(moves, new, old), (w, server), (carry.w, carry.server))
+        shared, rows = method.solver.close(carry.solver.shared, cohort, updates, before, after, w)
+        kept = jax.tree.map(lambda new, old: scatter(training, new, old), rows, carry.solver.client)
+        change = jnp.sqrt(((w - carry.w) ** 2).sum())
+        record = self._record(available, decision, cohort, updates, change)
+        return Carry(w, estimator, participation, Memory(kept, shared), aggregation, server), record
+
+    def one_step(self, w: Array) -> tuple[Array, Array]:
+        """A single client's single gradient: what memory estimates look at."""
+        return self._gradient(lambda i: self._minibatch(Stream(self.seed, Purpose.MINIBATCH), jnp.int32(0), i))(w, 0)
+
+    def _ask(self, carry: Carry, t: Array, available: Array, estimate: Any) -> Observation:
+        """What the policy sees: with the losses of its candidates at the current model, where it needs them."""
+        policy = self.method.participation
+        nobody, nothing = jnp.zeros_like(available), jnp.zeros(len(available), carry.w.dtype)
+        seen = Observation(available, estimate, nothing, nobody, t, Stream(self.seed, Purpose.PARTICIPATION, t))
+        if not policy.needs_losses:
+            return seen
+        asked = policy.candidates(carry.participation, seen)
+        rows = gather(Decision(asked, nothing), self.shape.query_capacity)
+        if policy.needs_losses == "all":
+            answer = functools.partial(self._whole_loss, carry.w)
+        else:
+            stream = Stream(self.seed, Purpose.QUERY, t)
+            answer = lambda client: self._loss(carry.w, *self._minibatch(stream, client, 0))  # noqa: E731
+        found = _in_chunks(answer, (rows.client,), self.shape.chunk)
+        return seen._replace(asked=asked, loss=scatter(rows, found, nothing))
+
+    def _cohorts(self, decision: Decision) -> tuple[Cohort, Cohort]:
+        """(those who train, those who take part) in the same rows: the same clients, for most solvers."""
+        if not self.method.solver.trains_absent:
+            cohort = gather(decision, self.shape.capacity)
+            return cohort, cohort
+        training = gather(decision._replace(invited=jnp.ones_like(decision.invited)), len(decision.invited))
+        return training, training._replace(present=decision.invited[training.client])
+
+    def _train(
+        self, w: Array, t: Array, training: Cohort, cohort: Cohort, before: Any, shared: Any
+    ) -> tuple[Updates, Any]:
+        """Local training, all rows at once or chunk by chunk: (updates of the cohort, rows after training)."""
+        solver, work = self.method.solver, self.method.solver.work
+        sizes = self.population.sizes[training.client]
+        steps = work.steps(Stream(self.seed, Purpose.WORK, t), training.client, sizes)
+        stream = Stream(self.seed, Purpose.MINIBATCH, t)
+
+        def local(client: Array, mine: Array, size: Array, row: Any) -> tuple[Array, Trained]:
+            draw = functools.partial(self._minibatch, stream, client)
+            if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
+                drawn = jax.vmap(draw)(jnp.arange(steps))
+                # A GPU would spend more time on looping than on a few small steps; a CPU only compiles longer.
+                unroll = steps <= 8 and jax.default_backend() != "cpu"
+                gradient = self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn))
+                task = Task(steps, gradient, t, work.a_pass(size), unroll)
+            else:
+                task = Task(mine, self._gradient(draw), t, work.a_pass(size))
+            trained = solver.train(w, task, row, shared)
+            numbers = jax.tree.map(jnp.asarray, trained._replace(w=()))
+            return w - trained.w, numbers
+
+        inputs = (training.client, jnp.broadcast_to(jnp.where(training.present, steps, 0), sizes.shape), sizes, before)
+        train = _in_chunks if isinstance(steps, int) else _by_work
+        delta, trained = train(local, inputs, self.shape.chunk)
+        sent = Updates(delta, trained.loss, trained.steps, trained.mass, trained.rate, trained.message)
+        return jax.tree.map(lambda rows: _masked(cohort.present, rows), sent), trained.row
+
+    def _skew(self, state: State, t: Array, by_client: Evaluation) -> Array | None:
+        """How far the selection leans towards large losses at this model."""
+        policy = self.method.participation
+        if not policy.selects_by_loss or self.population.optimum is None:
+            return None
+        return selection_skew(
+            policy, state, Stream(self.seed, Purpose.MEASUREMENT, t), by_client.train_loss, self.population
+        )
+
+    def _minibatch(self, stream: Stream, client: Array, step: Array | int) -> tuple[Array, Array]:
+        """(samples [b], mask [b]) of one local step."""
+        size = self.population.sizes[client]
+        position, present = self.method.solver.work.minibatch(stream, client, size, step)
+        return self.starts[client] + position, present
+
+    def _gradient(self, draw: Any) -> Any:
+        """(w, step) -> (loss, gradient) on the minibatch that `draw` gives for the step."""
+        return lambda w, step: jax.value_and_grad(self._loss)(w, *draw(step))
+
+    def _loss(self, w: Array, samples: Array, present: Array) -> Array:
+        params = self.unravel(w)
+        losses = self.problem.losses(params, samples)
+        return jnp.where(present, losses, 0).sum() / present.sum() + self.problem.penalty(params)
+
+    def _whole_loss(self, w: Array, client: Array) -> Array:
+        """F_k(w) over all of a client's samples, block by block: sizes differ too much to pad them."""
+        params, size = self.unravel(w), self.population.sizes[client]
+
+        def add(i: Array, total: Array) -> Array:
+            place = i * _BLOCK + jnp.arange(_BLOCK)
+            losses = self.problem.losses(params, self.starts[client] + jnp.minimum(place, size - 1))
+            return total + jnp.where(place < size, losses, 0).sum()
+
+        total = jax.lax.fori_loop(0, -(-size // _BLOCK), add, jnp.zeros((), w.dtype))
+        return total / size + self.problem.penalty(params)
+
+    def _record(
+        self, available: Array, decision: Decision, cohort: Cohort, updates: Updates, change: Array
+    ) -> tuple[RoundRecord, ClientRecord | tuple[()]]:
+        # Sums run over clients or in row order: the capacity must not show in them.
+        trained = updates.steps > 0
+        total = weighted_rows(trained.astype(updates.loss.dtype), jnp.where(trained, updates.loss, 0)[:, None])[0]
+        loss = total / trained.sum()  # nan where nobody trained, or somebody diverged
+        record = RoundRecord(available.sum(), decision.invited.sum(), decision.weight.sum(), loss, change)
+        if not self.shape.record_clients:
+            return record, ()
+        took_part = scatter(cohort, trained, jnp.zeros_like(available))
+        losses = scatter(cohort, updates.loss, jnp.zeros(len(available), updates.loss.dtype))
+        return record, ClientRecord(decision.invited, took_part, decision.weight, losses)
+
+
+_BLOCK = 64  # samples of a client whose losses are computed at once
+
+
+def _masked(present: Array, rows: Array) -> Array:
+    return jnp.where(present.reshape(-1, *(1,) * (rows.ndim - 1)), rows, 0)
+
+
+def _in_chunks(f: Any, inputs: Any, chunk: int | None) -> Any:
+    if chunk is None or chunk >= len(jax.tree.leaves(inputs)[0]):
+        return jax.vmap(f)(*inputs)
+    return jax.lax.map(lambda row: f(*row), inputs, batch_size=chunk)
+
+
+def _by_work(f: Any, inputs: Any, chunk: int | None) -> Any:
+    """Clients of unequal work (the second input): sorted by it, in eighths, each as long as its slowest client."""
+    order = jnp.argsort(-inputs[1])
+    chunk = min(-(-len(order) // 8), chunk or len(order))
+    outputs = _in_chunks(f, jax.tree.map(lambda a: a[order], inputs), chunk)
+    return jax.tree.map(lambda a: jnp.zeros_like(a).at[order].set(a), outputs)

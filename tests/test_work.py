@@ -8,7 +8,7 @@ from scipy import stats
 
 from fedtide.errors import InvalidInput
 from fedtide.streams import Purpose, Stream
-from fedtide.work import Epochs, FullBatch, Steps, StepsPerClient
+from fedtide.work import Epochs, FullBatch, RandomSteps, Steps, StepsPerClient
 
 SIZES = np.array([1, 2, 7, 8, 9, 16, 63])
 
@@ -25,9 +25,35 @@ def drawn(work, client, size, t, steps: int):
     return jax.vmap(lambda i: work.minibatch(stream, client, size, i))(jnp.arange(steps))
 
 
+def steps_of(work, t: int = 0):
+    """Steps of all clients in a round."""
+    return work.steps(Stream(1, Purpose.WORK, t), jnp.arange(len(SIZES)), jnp.asarray(SIZES))
+
+
 def test_steps_are_the_same_for_all():
-    assert Steps(4, 8).steps(SIZES) == 4
-    assert FullBatch(largest=63, count=3).steps(SIZES) == 3
+    assert steps_of(Steps(4, 8)) == 4
+    assert steps_of(FullBatch(3).fit(SIZES)) == 3
+
+
+def test_a_full_batch_is_as_large_as_the_largest_client():
+    assert FullBatch(3).fit(SIZES).largest == 63
+    assert FullBatch(3, largest=70).fit(SIZES).largest == 70
+    with pytest.raises(InvalidInput, match=r"work.largest = 5: must be 63 or more"):
+        FullBatch(largest=5).fit(SIZES)
+
+
+def test_random_steps_are_uniform_over_both_ends():
+    drawn = np.array([steps_of(RandomSteps(2, 5), t) for t in range(400)])
+    assert stats.chisquare(np.bincount(drawn.ravel(), minlength=6)[2:]).pvalue > 1e-7  # the chance of a false alarm
+    assert (drawn != drawn[0]).any()
+    fixed = np.array([steps_of(RandomSteps(2, 5, fixed=True), t) for t in range(5)])
+    np.testing.assert_array_equal(fixed, np.tile(fixed[0], (5, 1)))
+    assert len(np.unique(fixed[0])) > 1
+
+
+def test_a_pass_is_all_samples_once():
+    np.testing.assert_array_equal(Steps(4, 8).a_pass(SIZES), [1, 1, 1, 1, 2, 2, 8])
+    assert FullBatch().a_pass(SIZES) == 1
 
 
 def test_steps_draw_with_replacement_and_evenly():
@@ -57,15 +83,15 @@ def test_steps_share_no_numbers(batch: int):
 def test_a_client_may_have_its_own_number_of_steps():
     counts = np.array([0, 1, 2, 3, 5, 8, 13])
     work = StepsPerClient(counts, batch=6)
-    np.testing.assert_array_equal(work.steps(SIZES), counts)
+    np.testing.assert_array_equal(steps_of(work), counts)
     same = minibatches(Steps(13, batch=6), size=63, steps=13)
     np.testing.assert_array_equal(minibatches(work, size=63, steps=13), same)
     with pytest.raises(InvalidInput, match=r"work.counts = '7 entries': must be one for each of 3 clients"):
-        work.check(SIZES[:3])
+        work.fit(SIZES[:3])
 
 
 def test_epochs_take_as_many_steps_as_the_data_need():
-    np.testing.assert_array_equal(Epochs(3, batch=8).steps(SIZES), [3, 3, 3, 3, 6, 6, 24])
+    np.testing.assert_array_equal(steps_of(Epochs(3, batch=8)), [3, 3, 3, 3, 6, 6, 24])
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -106,8 +132,10 @@ def test_full_batches_are_all_samples(size: int):
         (lambda: StepsPerClient([1.5, 2.0]), "work.counts = .*: must be one integer a client"),
         (lambda: StepsPerClient([1, -2]), "0 or more steps for every client"),
         (lambda: StepsPerClient([1], batch=0), "work.batch = 0"),
-        (lambda: FullBatch(0), "work.largest = 0"),
-        (lambda: FullBatch(3, count=-1), "work.count = -1"),
+        (lambda: FullBatch(largest=0), "work.largest = 0"),
+        (lambda: FullBatch(-1), "work.count = -1"),
+        (lambda: RandomSteps(3, 2), "work.high = 2: must be 3 or more"),
+        (lambda: RandomSteps(-1, 2), "work.low = -1"),
     ],
 )
 def test_bad_work(build, message: str):

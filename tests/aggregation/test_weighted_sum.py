@@ -12,7 +12,7 @@ from fedtide.types import Cohort, Population, Updates
 def combine(client, present, weight, delta):
     part = WeightedSum()
     state = part.init(Population(np.ones(4) / 4, np.ones(4)), delta.shape[1])
-    updates = Updates(delta, np.zeros(len(weight), np.float32), np.ones(len(weight), np.int32))
+    updates = Updates(delta, *(np.ones(len(weight), np.float32) for _ in range(4)))
     return part.combine(state, Cohort(client, present, weight), updates)[0]
 
 

@@ -32,7 +32,7 @@ def test_what_is_named_is_built(small):
         ("steps = 2\nbatch = 8", "", Steps(2, 8)),
         ("", "", Steps(5, 32)),
         ("epochs = 3", "", Epochs(3, 32)),
-        ('steps = 3\nbatch = "all"', "", FullBatch(54, 3)),
+        ('steps = 3\nbatch = "all"', "", FullBatch(3)),
         ("steps = 2\nbatch = 8", "local = {epochs = 1}", Epochs(1, 8)),
         ("epochs = 2\nbatch = 8", "local = {batch = 4}", Epochs(2, 4)),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from fedtide import participation as p
 from fedtide.streams import Purpose, Stream
-from fedtide.types import Estimate, Observation, Population
+from fedtide.types import Cohort, Estimate, Observation, Population, Updates
 
 POLICIES = {
     "everyone": p.Everyone(),
@@ -18,6 +18,10 @@ POLICIES = {
     "uniform sample, equal": p.UniformSample(3),
     "uniform sample, scaled": p.UniformSample(3, "scaled"),
     "uniform sample, ratio": p.UniformSample(3, "ratio"),
+    "uniform sample, fixed": p.UniformSample(3, "fixed"),
+    "sample with replacement": p.SampleWithReplacement(3),
+    "everyone, equal": p.Everyone("equal"),
+    "everyone, scaled": p.Everyone("scaled"),
     "unbiased": p.Unbiased(),
     "most available": p.MostAvailable(0.5),
     "normalised inverse": p.NormalisedInverse(),
@@ -72,6 +76,14 @@ def make_world():
 WORLD = make_world()
 
 
+def ask(policy, state, seen, loss):
+    """What the policy sees, with the losses of its candidates where it wants them."""
+    if not policy.needs_losses:
+        return seen
+    asked = policy.candidates(state, seen)
+    return seen._replace(asked=asked, loss=jnp.where(asked, loss, 0))
+
+
 def decide_all(policy, world):
     """The decisions of all rounds."""
     state = policy.init(world.population)
@@ -80,11 +92,12 @@ def decide_all(policy, world):
 
     def one(state, inputs):
         t, available, estimate, loss = inputs
-        asked = available & policy.needs_losses
         stream = Renamed(Stream(7, Purpose.PARTICIPATION, t), world.names)
-        seen = Observation(available, estimate, jnp.where(asked, loss, 0), asked, stream)  # pyright: ignore
+        seen = ask(policy, state, Observation(available, estimate, 0 * loss, available & False, t, stream), loss)
         decision, state = policy.decide(state, seen)
-        return state, decision
+        cohort = Cohort(jnp.arange(len(loss)), decision.invited, decision.weight)
+        sent = jnp.where(decision.invited, loss, 0)
+        return policy.learn(state, cohort, Updates(sent[:, None], sent, sent, sent, sent)), decision
 
     inputs = (jnp.arange(len(world.available)), world.available, world.estimate, world.loss)
     return jax.lax.scan(one, state, inputs)[1]
@@ -157,6 +170,7 @@ CLAIMS = {
     "everyone, always there": (p.Everyone(), ALPHA, ALWAYS),
     "uniform sample, scaled": (p.UniformSample(2, "scaled"), ALPHA, EQUAL),
     "uniform sample, equal": (p.UniformSample(2), EVEN, EQUAL),
+    "sample with replacement": (p.SampleWithReplacement(3), ALPHA, ALWAYS),
     "normalised inverse": (p.NormalisedInverse(), EVEN, EQUAL),
     "rate tracking, all invited": (p.RateTracking(4), EVEN, ALWAYS),
 }
@@ -169,10 +183,9 @@ def weights_by_pattern(policy, alpha, pi, patterns, streams):
     population = Population(alpha, jnp.full(4, 10), pi, jnp.zeros(4))
 
     def one(available, t):
-        asked = available & policy.needs_losses
-        stream = Stream(11, Purpose.PARTICIPATION, t)
-        seen = Observation(available, Estimate(pi, jnp.zeros(4)), jnp.where(asked, 1.0, 0), asked, stream)
-        return policy.decide(policy.init(population), seen)[0].weight
+        stream, state = Stream(11, Purpose.PARTICIPATION, t), policy.init(population)
+        seen = Observation(available, Estimate(pi, jnp.zeros(4)), jnp.zeros(4), available & False, t, stream)
+        return policy.decide(state, ask(policy, state, seen, jnp.ones(4)))[0].weight
 
     return jax.vmap(jax.vmap(one, in_axes=(None, 0)), in_axes=(0, None))(patterns, streams)
 

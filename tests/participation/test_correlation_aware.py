@@ -221,9 +221,8 @@ LAM = np.array([0.0, 0.5, 0.9], np.float32)
 @jax.jit
 def decide(policy, state, available, loss, pi=PI, lam=LAM):
     available = jnp.asarray(available, bool)
-    seen = Observation(
-        available, Estimate(pi, lam), jnp.where(available, loss, 0), available, Stream(0, Purpose.PARTICIPATION, 0)
-    )
+    stream = Stream(0, Purpose.PARTICIPATION, 0)
+    seen = Observation(available, Estimate(pi, lam), jnp.where(available, loss, 0), available, 0, stream)
     return policy.decide(state, seen)
 
 

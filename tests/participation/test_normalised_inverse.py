@@ -21,7 +21,7 @@ def effective_importance(alpha, pi):
 
     def one(available):
         stream = Stream(0, Purpose.PARTICIPATION, 0)
-        seen = Observation(available, Estimate(jnp.asarray(pi), none), none, jnp.zeros_like(available), stream)
+        seen = Observation(available, Estimate(jnp.asarray(pi), none), none, jnp.zeros_like(available), 0, stream)
         return policy.decide(state, seen)[0].weight
 
     weights = np.asarray(jax.jit(jax.vmap(one))(patterns), np.float64)

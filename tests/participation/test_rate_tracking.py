@@ -18,7 +18,7 @@ def run(policy, alpha, available):
 
     def one(state, available):
         stream = Stream(0, Purpose.PARTICIPATION, 0)
-        seen = Observation(available, Estimate(nobody, nobody), nobody, jnp.zeros_like(available), stream)
+        seen = Observation(available, Estimate(nobody, nobody), nobody, jnp.zeros_like(available), 0, stream)
         decision, state = policy.decide(state, seen)
         return state, (decision, getattr(state, "rate", state))
 

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from fedtide.errors import InvalidInput
-from fedtide.participation import CorrelationAware, Everyone, MostAvailable, Subsample, Unbiased, UniformSample
+from fedtide.participation import (
+    CorrelationAware,
+    Everyone,
+    MostAvailable,
+    SampleWithReplacement,
+    Subsample,
+    Unbiased,
+    UniformSample,
+)
 from fedtide.streams import Purpose, Stream
 from fedtide.types import Estimate, Observation, Population
 
@@ -18,7 +26,7 @@ PI = np.array([0.5, 0.25, 0.5, 1.0], np.float32)
 def decide(policy, available, t=0):
     none = jnp.zeros(4)
     stream = Stream(3, Purpose.PARTICIPATION, t)
-    seen = Observation(jnp.asarray(available, bool), Estimate(PI, none), none, jnp.zeros(4, bool), stream)
+    seen = Observation(jnp.asarray(available, bool), Estimate(PI, none), none, jnp.zeros(4, bool), 0, stream)
     return policy.decide(policy.init(Population(ALPHA, np.ones(4))), seen)[0]
 
 
@@ -35,6 +43,11 @@ def decide(policy, available, t=0):
         (UniformSample(4), [1, 0, 1, 0], [1, 0, 1, 0], [0.5, 0, 0.5, 0]),
         (UniformSample(4, "scaled"), [1, 0, 1, 0], [1, 0, 1, 0], [1, 0, 0.25, 0]),
         (UniformSample(4, "ratio"), [1, 0, 1, 0], [1, 0, 1, 0], [0.8, 0, 0.2, 0]),
+        (Everyone("equal"), [1, 0, 1, 0], [1, 0, 1, 0], [0.5, 0, 0.5, 0]),
+        (Everyone("scaled"), [1, 0, 1, 0], [1, 0, 1, 0], [1, 0, 0.25, 0]),
+        (UniformSample(4, "fixed"), [1, 0, 1, 0], [1, 0, 1, 0], [0.5, 0, 0.125, 0]),
+        (SampleWithReplacement(5), [0, 1, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]),
+        (SampleWithReplacement(5), [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]),
         (UniformSample(9), [1, 1, 1, 1], [1, 1, 1, 1], [0.25] * 4),  # more than there are
         (Subsample(Unbiased(), 4), [1, 1, 0, 1], [1, 1, 0, 1], [1, 1, 0, 0.125]),
         (Subsample(MostAvailable(0.5), 9), [1, 1, 1, 1], [1, 0, 0, 1], [1, 0, 0, 0.125]),
@@ -80,7 +93,10 @@ def test_a_subsample_asks_for_losses_when_its_policy_does():
     ("build", "line"),
     [
         (lambda: UniformSample(0), "participation.clients = 0: must be 1 or more"),
-        (lambda: UniformSample(1, "even"), "participation.weights = 'even': must be one of equal, scaled, ratio"),
+        (
+            lambda: UniformSample(1, "even"),
+            "participation.weights = 'even': must be one of equal, fixed, ratio, scaled",
+        ),
         (lambda: MostAvailable(0.0), "participation.fraction = 0.0: must be in (0, 1]"),
         (lambda: Subsample(Unbiased(), 0), "participation.clients = 0: must be 1 or more"),
     ],

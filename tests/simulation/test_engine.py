@@ -248,7 +248,7 @@ def test_a_fraction_keeps_its_number_of_clients():
 
 def test_work_is_checked_before_the_run(blobs, chains):
     for work, line in (
-        (FullBatch(3), r"work\.largest = 3: must be 43 or more"),
+        (FullBatch(largest=3), r"work\.largest = 3: must be 43 or more"),
         (StepsPerClient(np.ones(5, int)), r"work\.counts = '5 entries': must be one for each of 12 clients"),
     ):
         with pytest.raises(fedtide.FedtideError, match=line):

@@ -22,21 +22,21 @@ TASK = Task(2, lambda w, step: (((w - 1) ** 2).sum(), 2 * (w - 1)))
     ],
 )
 def test_two_steps(solver, end, loss):
-    w, mean, row = solver.train(jnp.zeros(1), TASK, (), ())
-    assert w.tolist() == [end]
-    assert float(mean) == loss
-    assert row == ()
+    trained = solver.train(jnp.zeros(1), TASK, (), ())
+    assert trained.w.tolist() == [end]
+    assert float(trained.loss) == loss
+    assert (trained.steps, trained.row, trained.message) == (2, (), ())
 
 
 def test_persistent_momentum_goes_on_where_it_was():
     solver = Momentum(0.25, decay=0.5, persistent=True)
     memory = solver.init(Population(np.ones(3) / 3, np.ones(3)), 1)
     assert memory.client.shape == (3, 1)
-    w, _, row = solver.train(jnp.zeros(1), TASK, memory.client[0], ())
-    assert (w.tolist(), row.tolist()) == ([1.0], [-2.0])
+    first = solver.train(jnp.zeros(1), TASK, memory.client[0], ())
+    assert (first.w.tolist(), first.row.tolist()) == ([1.0], [-2.0])
     # The gradient at 1 is 0; the buffer carries on: m = −1, w = 1.25; then m = −½ + ½ = 0.
-    w, _, row = solver.train(w, TASK, row, ())
-    assert (w.tolist(), row.tolist()) == ([1.25], [0.0])
+    second = solver.train(first.w, TASK, first.row, ())
+    assert (second.w.tolist(), second.row.tolist()) == ([1.25], [0.0])
 
 
 def test_forgetful_solvers_remember_nothing():

@@ -1,5 +1,6 @@
 """Draws by importance, with replacement."""
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -27,15 +28,17 @@ class SampleWithReplacement(Policy):
 
     def decide(self, state: Array, seen: Observation) -> tuple[Decision, Array]:
         weight = jnp.where(seen.available, state, 0)
-        # Draws are counted by client, not by row: the address of a draw is its number.
-        draws = seen.stream.uniform(jnp.arange(self.clients), 1, start=8)[:, 0]
-        reached = jnp.cumsum(weight)
-        drawn = jnp.searchsorted(reached, draws * reached[-1], side="right")
-        # Rounding must not reach past the last client of positive weight.
-        last = len(weight) - 1 - jnp.argmax((weight > 0)[::-1])
-        times = jnp.zeros(len(state), jnp.int32).at[jnp.minimum(drawn, last)].add(1)
-        times = jnp.where(weight > 0, times, 0)
-        return Decision(times > 0, times / self.clients * jnp.ones_like(state)), state
+        names = jnp.arange(len(state))
+
+        def draw(i: Array) -> Array:
+            # A race: the smallest of exponential times of rate α_k is k's with probability α_k / Σ α.
+            uniform = seen.stream.uniform(names, 1, start=12 + 4 * i)[:, 0]
+            time = jnp.where(weight > 0, -jnp.log1p(-uniform) / weight, jnp.inf)
+            return jnp.argmin(time)
+
+        times = jnp.zeros_like(state).at[jax.lax.map(draw, jnp.arange(self.clients))].add(1)
+        times = jnp.where(weight > 0, times, 0)  # where nobody is there, nobody wins
+        return Decision(times > 0, times / self.clients), state
 
     def capacity(self, available: int) -> int:
         return min(self.clients, available)

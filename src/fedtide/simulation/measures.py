@@ -44,7 +44,7 @@ def summarise(by_client: Evaluation, importance: Array, skew: Array | None = Non
         test_loss=weighted(by_client.test_loss),
         test_accuracy=weighted(by_client.test_accuracy),
         worst_decile=jnp.where(jnp.isnan(accuracy).any(), jnp.nan, worst),
-        skew=jnp.asarray(jnp.nan, by_client.train_loss.dtype) if skew is None else skew,
+        skew=jnp.asarray(jnp.nan) if skew is None else skew,
     )
 
 

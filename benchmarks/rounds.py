@@ -29,14 +29,20 @@ def fedtide_rounds(replicas: int) -> dict[str, float]:
     """Seconds a round and replica, and seconds to compile, of a stretch of rounds as `simulate` runs it."""
     problem = classification(softmax_regression(INPUTS, CLASSES), data(), ridge=RIDGE)
     method = fedtide.methods.fedavg(rate=RATE, clients=COHORT, work=Steps(STEPS, BATCH))
-    availability = fedtide.availability.Always(CLIENTS)
     options = {"history": 0, "record_clients": False, "chunk": None}
     rounds = 50 if jax.default_backend() == "cpu" else 200
     longer = rounds + 1  # so that the evaluation falls outside the measured stretch
     setup = Setup(
-        problem, availability, {"FedAvg": method}, rounds=longer, seeds=replicas, evaluate_every=longer, **options
-    )
-    span, traces = setup.plan[0], setup.traces
+        problem, fedtide.availability.Always(CLIENTS), {"FedAvg": method}, rounds=longer, seeds=replicas,
+        evaluate_every=longer, **options,
+    )  # fmt: skip
+    assert setup.plan[0].length == rounds  # one stretch, no evaluation in it, as in the loop
+    return stretch_seconds(setup, method)
+
+
+def stretch_seconds(setup: Setup, method: fedtide.Method) -> dict[str, float]:
+    """Seconds a round and replica of the first stretch, and seconds to compile it."""
+    span, traces, replicas = setup.plan[0], setup.traces, len(setup.seed_list)
     settings, trace = batch([method]), traces[span]
     shape = setup.shape(method, span, setup.choose_chunk(method))
     carry = engine.start(settings, setup.problem, setup.population, setup.seeds, traces.past, 0)
@@ -51,8 +57,7 @@ def fedtide_rounds(replicas: int) -> dict[str, float]:
         carry, _ = program(settings, *fixed, carry, jnp.int32(0), trace)
         return carry
 
-    assert span.length == rounds  # one stretch, no evaluation in it, as in the loop
-    return {"seconds": best_of(run, repetitions=15) / rounds / replicas, "compile": compiled}
+    return {"seconds": best_of(run, repetitions=15) / span.length / replicas, "compile": compiled}
 
 
 def limits() -> dict[str, float]:

@@ -1,12 +1,13 @@
 """All benchmarks: prints tables, writes JSON.
 
-python benchmarks/run.py                      # rounds (against PyTorch), scale, demo
+python benchmarks/run.py                      # rounds (against PyTorch), methods, scale, demo
 python benchmarks/run.py rounds --no-torch --replicas 1 100 --json out.json
 """
 
 import argparse
 
 import demo
+import methods
 import rounds
 import scale
 from common import machine, print_table, write_json
@@ -14,17 +15,20 @@ from common import machine, print_table, write_json
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", nargs="*", choices=["rounds", "scale", "demo", []], help="default: all")
+    parser.add_argument("which", nargs="*", choices=["rounds", "methods", "scale", "demo", []], help="default: all")
     parser.add_argument("--no-torch", action="store_true", help="leave out the comparison (needs torch)")
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10], help="replicas that run side by side")
     parser.add_argument("--json", help="write the numbers to this file")
     options = parser.parse_args()
-    which = options.which or ["rounds", "scale", "demo"]
+    which = options.which or ["rounds", "methods", "scale", "demo"]
     found: dict[str, object] = {"machine": machine()}
     print_table("The machine (measured: one large float32 product, one large copy)", [found["machine"]])  # pyright: ignore
     if "rounds" in which:
         found["rounds"] = rounds.measure(found["machine"], options.replicas, not options.no_torch)  # pyright: ignore
         print_table("A round: 50 of 100 clients, 60→10 softmax regression, 5 steps of batch 32", found["rounds"])  # pyright: ignore
+    if "methods" in which:
+        found["methods"] = methods.measure()
+        print_table("A round of every method, relative to FedAvg with as many clients", found["methods"])  # pyright: ignore
     if "scale" in which:
         found["scale"] = scale.measure()
         print_table("Availability + Bayesian estimate + CA-Fed decision, one round", found["scale"])  # pyright: ignore

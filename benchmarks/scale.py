@@ -51,7 +51,7 @@ def _decision(clients: int) -> tuple[float, int]:
         state, counts, remembered = carry
         available, state = process.step(state, Stream(0, Purpose.AVAILABILITY, t))
         estimate, counts = estimator.update(counts, available)
-        seen = Observation(available, estimate, jnp.where(available, losses, 0), available, Stream(0, 3, t))
+        seen = Observation(available, estimate, jnp.where(available, losses, 0), available, t, Stream(0, 3, t))
         decision, remembered = policy.decide(remembered, seen)
         return (state, counts, remembered), decision.weight.sum()
 

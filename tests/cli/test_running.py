@@ -56,7 +56,7 @@ def test_a_folder_that_is_not_empty_is_refused(fedtide, config, known, more):
     [
         ("rate = 0.05", "rat = 0.05",
          "methods[0].rat: unknown; did you mean 'rate'? known: aggregation, clients, estimator, label, local, name, "
-         "participation, rate, server, server_rate, solver"),
+         "participation, rate, schedule, server, server_rate, solver, tune, weights"),
         ("rounds = 4", "rounds = -4", "run.rounds = -4: must be a whole number, 1 or more"),
         ('"paper_population"', '"paper_population"\nclients = 7',
          "availability: 7 clients, but the problem has 6: both must have the same number"),

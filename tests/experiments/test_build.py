@@ -1,6 +1,7 @@
 """From a configuration to objects."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -87,6 +88,11 @@ def test_a_trace_is_found_beside_the_configuration(small, tmp_path):
     np.testing.assert_array_equal(process.sample(0, 5), matrix)
 
 
+SOLVERS = [
+    re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    for name in solvers.__all__
+    if isinstance(getattr(solvers, name), type)
+]
 _BUILD_ERRORS = [
     ('name = "synthetic_leaf"', 'name = "synthetic_leav"',
      "problem.name: 'synthetic_leav' is unknown; did you mean 'synthetic_leaf'? known: "
@@ -107,12 +113,12 @@ _BUILD_ERRORS = [
      "availability.process: missing; must be a table with a name"),
     ("clients = 2\n", "kapa_squared = 2\n",
      "methods[1].kapa_squared: unknown; known: aggregation, clients, estimator, label, local, name, participation, "
-     "rate, server, server_rate, solver"),
+     "rate, schedule, server, server_rate, solver, tune, weights"),
     ("clients = 2\n", "rate = \"0.1\"\n", "methods[1].rate = '0.1': must be a number"),
     ("clients = 2\n", 'solver = {name = "proximal", nu = 1}\n',
-     "methods[1].solver.nu: unknown; known: mu, name, rate"),
+     "methods[1].solver.nu: unknown; known: decay, mu, name, rate, schedule"),
     ("clients = 2\n", 'solver = {name = "adam"}\n',
-     "methods[1].solver.name: 'adam' is unknown; known: momentum, proximal, sgd"),
+     f"methods[1].solver.name: 'adam' is unknown; known: {', '.join(sorted(SOLVERS))}"),
     ("clients = 2\n", "server = 3\n", "methods[1].server = 3: must be a table with a name and its arguments"),
     ('label = "two clients"\n', "",
      "methods[1].label: 'FedAvg' is taken by methods[0]; give each its own label"),

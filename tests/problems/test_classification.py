@@ -206,3 +206,33 @@ def test_fractional_labels_and_a_model_of_another_shape_are_refused():
         classification(softmax_regression(5, 3), clients())
     with pytest.raises(InvalidInput, match=r"^shape of weights = \(2,\)"):
         build(softmax_regression(4, 3), clients()).optimum([0.5, 0.5])
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.99])
+def test_hold_out_partitions_every_client_s_samples(blobs, fraction):
+    held = blobs.hold_out(fraction, seed=3)
+    np.testing.assert_array_equal(held.sizes + held.test_sizes, blobs.sizes)
+    assert held.sizes.min() >= 1
+    assert held.test_sizes.min() >= 1
+    edges = [np.cumsum([0, *sizes]) for sizes in (blobs.sizes, held.sizes, held.test_sizes)]
+    for client in range(len(blobs.sizes)):
+        whole, kept, out = (
+            np.column_stack([x[a[client] : a[client + 1]], y[a[client] : a[client + 1]]])
+            for (x, y), a in zip(((blobs.x, blobs.y), (held.x, held.y), (held.test_x, held.test_y)), edges, strict=True)
+        )
+        together = np.concatenate([kept, out])
+        np.testing.assert_array_equal(together[np.lexsort(together.T)], whole[np.lexsort(whole.T)])
+    again, other = blobs.hold_out(fraction, seed=3), blobs.hold_out(fraction, seed=4)
+    np.testing.assert_array_equal(held.test_x, again.test_x)
+    assert not np.array_equal(held.test_x, other.test_x)
+    assert held.importance is blobs.importance
+
+
+def test_hold_out_leaves_a_single_sample_where_it_is():
+    x, y = np.zeros((1, 2), np.float32), np.zeros(1, int)
+    problem = classification(softmax_regression(2, 2), [(x, y), (np.ones((2, 2), np.float32), np.array([0, 1]))])
+    held = problem.hold_out(0.5)
+    assert held.sizes.tolist() == [1, 1]
+    assert held.test_sizes.tolist() == [0, 1]
+    with pytest.raises(fedtide.FedtideError, match=r"fraction = 1: must be in \(0, 1\)"):
+        problem.hold_out(1)

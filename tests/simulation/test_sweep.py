@@ -5,6 +5,9 @@ import polars as pl
 import pytest
 
 import fedtide
+from fedtide.errors import DoesNotFit
+from fedtide.simulation import memory
+from fedtide.simulation.setup import Setup
 
 OPTIONS = {"rounds": 8, "seeds": 3, "evaluate_every": 4}
 
@@ -33,3 +36,29 @@ def test_settings_share_their_structure(blobs, chains):
         fedtide.sweep(blobs, chains, mixed, **OPTIONS)
     with pytest.raises(fedtide.FedtideError, match="settings = 'none'"):
         fedtide.sweep(blobs, chains, [], **OPTIONS)
+
+
+def test_settings_that_do_not_fit_together_run_a_few_at_a_time(blobs, chains, monkeypatch):
+    settings = [fedtide.methods.fedavg(rate=rate) for rate in (0.05, 0.1, 0.2)]
+    whole = fedtide.sweep(blobs, chains, settings, **OPTIONS)
+    fitting, asked = Setup.fitting, []
+
+    def only_two(self, label, method, chunk, settings=1):
+        asked.append(settings)
+        if settings > 2:
+            raise DoesNotFit("too large")
+        return fitting(self, label, method, chunk, settings)
+
+    monkeypatch.setattr(Setup, "fitting", only_two)
+    heard = []
+    found = fedtide.sweep(blobs, chains, settings, **OPTIONS, progress=lambda *what: heard.append(what))
+    assert asked == [3, 2]
+    for name in ("objective", "test_accuracy"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+    assert heard == [("fedavg", done, 24) for done in (0, 16, 24)]
+
+
+def test_what_does_not_fit_alone_is_refused(blobs, chains, monkeypatch):
+    monkeypatch.setattr(memory, "device_memory", lambda: 1000)
+    with pytest.raises(DoesNotFit, match="fedavg: needs about"):
+        fedtide.sweep(blobs, chains, [fedtide.methods.fedavg(), fedtide.methods.fedavg()], **OPTIONS)

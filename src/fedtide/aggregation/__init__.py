@@ -1,5 +1,10 @@
 """Aggregation: one direction out of many updates."""
 
+from fedtide.aggregation.accumulated import Accumulated
+from fedtide.aggregation.cluster_memory import ClusterMemory
+from fedtide.aggregation.extrapolated import Extrapolated
+from fedtide.aggregation.latest_updates import LatestUpdates
+from fedtide.aggregation.normalised import Normalised
 from fedtide.aggregation.weighted_sum import WeightedSum
 
-__all__ = ["WeightedSum"]
+__all__ = ["Accumulated", "ClusterMemory", "Extrapolated", "LatestUpdates", "Normalised", "WeightedSum"]

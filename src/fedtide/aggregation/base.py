@@ -1,6 +1,7 @@
 """What aggregation rules have in common."""
 
-from fedtide.types import Population
+from fedtide.errors import require
+from fedtide.types import Aggregation, Population, State
 
 
 class Rule:
@@ -14,5 +15,23 @@ class Rule:
     def takes(self) -> tuple[str, ...]:
         return ("change",)
 
-    def init(self, population: Population, parameters: int) -> tuple[()]:
+    def init(self, population: Population, parameters: int) -> State:
         return ()
+
+
+class Around(Rule):
+    """A rule that changes what another one, its `aggregation`, gets or gives; for what training changed."""
+
+    aggregation: Aggregation
+
+    def __post_init__(self):
+        inner = type(self.aggregation).__name__
+        wanted = "one that takes what training changed in the received model"
+        require("change" in self.aggregation.takes, "aggregation.aggregation", inner, wanted)
+
+    @property
+    def moves_when_empty(self) -> bool:
+        return self.aggregation.moves_when_empty
+
+    def init(self, population: Population, parameters: int) -> State:
+        return self.aggregation.init(population, parameters)

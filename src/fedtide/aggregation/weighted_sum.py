@@ -3,7 +3,7 @@
 from jax import Array
 
 from fedtide.aggregation.base import Rule
-from fedtide.aggregation.rows import weighted_rows
+from fedtide.rows import weighted_rows
 from fedtide.types import Cohort, Updates, part
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedtide.cli import checking, running, showing
+from fedtide.cli import checking, running, showing, tuning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,6 +38,7 @@ def fedtide(
       fedtide methods              what there is to compare
       fedtide availability markov  a process, and what it looks like
       fedtide check my.toml        what a configuration would run
+      fedtide tune my.toml         choose its learning rates; see tuned/my/tuning.html
       fedtide run my.toml          run it; see runs/my/report.html
     """
 
@@ -47,6 +48,7 @@ for command in (
     running.run,
     running.resume,
     running.report,
+    tuning.tune,
     checking.check,
     showing.methods,
     showing.availability,

@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from fedtide.cli.faults import explained
 from fedtide.cli.layout import columns, show
+
+if TYPE_CHECKING:
+    from fedtide.experiments import Config, Experiment
 
 
 def check(
@@ -52,9 +55,22 @@ def _facts(path: Path) -> Iterator[tuple[str, str]]:
     seeds, methods = len(setup.seed_list), len(experiment.methods)
     total = setup.rounds * seeds * methods
     yield "rounds", f"{setup.rounds:,} rounds × {seeds:,} seeds × {methods} methods = {total:,}"
+    if "tune" in config.model_fields_set or any(choice.tune for choice in config.methods):
+        yield from _tuning(config, experiment)
     available = memory.device_memory()
-    needs = {label: setup.memory(m, setup.choose_chunk(m)) for label, m in experiment.methods.items()}
-    for label, need in needs.items():
-        memory.refuse_if_too_large(label, need, setup.parameters, clients, available)
-    largest = max(needs.values(), key=lambda need: need.total)
+    needs = [setup.fitting(label, m, setup.choose_chunk(m)) for label, m in experiment.methods.items()]
+    largest = max(needs, key=lambda need: need.total)
     yield "memory", f"about {largest}" + (f" of {memory.readable(available)}" if available else "")
+
+
+def _tuning(config: "Config", experiment: "Experiment") -> Iterator[tuple[str, str]]:
+    from fedtide.experiments.tuning import plan
+    from fedtide.report.tuning import MEASURES
+
+    planned = plan(config, experiment)
+    seeds, trials = len(planned.seeds), config.tune.trials
+    by = MEASURES[planned.select].words
+    yield "tune", f"fedtide tune: {trials:,} trials × {seeds:,} seeds × {planned.rounds:,} rounds a method, by {by}"
+    for label, own in planned.spaces.items():
+        lists = ", ".join(f"{axis.name} ({len(axis.values)})" for axis in own.axes)
+        yield "", f"{label}: {own.note}; {lists}"

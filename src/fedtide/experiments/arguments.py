@@ -99,12 +99,17 @@ def convert(value: Any, hint: Any, place: Place, folder: Path = Path()) -> Any:
         result = _adapter(plain(hint)).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError:
         raise place.invalid(value, in_words(hint)) from None
-    if isinstance(result, Path) or (isinstance(result, str) and Path in _members(hint)):
+    if isinstance(result, Path | str) and is_file(hint):
         return folder / result
     if isinstance(result, list) and any(kind in _members(hint) for kind in _ARRAYS):
         with contextlib.suppress(ValueError):  # lists of unequal length stay lists
             return np.asarray(result)
     return result
+
+
+def is_file(hint: Any) -> bool:
+    """Whether it names a file."""
+    return Path in _members(hint)
 
 
 def in_words(hint: Any) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from fedtide import (
 )
 from fedtide.availability import Process
 from fedtide.errors import FedtideError
-from fedtide.experiments.arguments import Build, Context, named, parameters
+from fedtide.experiments.arguments import Build, Context, is_file, named, parameters, plain
 from fedtide.experiments.config import Config, Local, MethodChoice
 from fedtide.experiments.place import Place
 from fedtide.methods import Method
@@ -49,14 +50,58 @@ def build(config: Config) -> Experiment:
     process = _availability(config, clients, root.key("availability"), context)
     by_label: dict[str, Method] = {}
     for i, choice in enumerate(config.methods):
-        place = root.key("methods").item(i)
-        work = _work(config.local, choice.local, problem.sizes, place)
-        label, method = _method(choice, place, context._replace(work=work))
+        method = build_method(config, i, choice, problem.sizes)
+        label = choice.label or methods.find(choice.name).title
         if label in by_label:
             taken = list(by_label).index(label)
-            raise place.key("label").error(f"'{label}' is taken by methods[{taken}]; give each its own label")
+            message = f"'{label}' is taken by methods[{taken}]; give each its own label"
+            raise root.key("methods").item(i).key("label").error(message)
         by_label[label] = method
     return Experiment(problem, process, by_label, config.run.model_dump(exclude_unset=True))
+
+
+def build_method(config: Config, index: int, choice: MethodChoice, sizes: Array) -> Method:
+    """The method of a table that stands, perhaps with other values in it, at this index of the configuration."""
+    place = Place(config.origin.source).key("methods").item(index)
+    work = _work(config.local, choice.local, sizes, place)
+    return _method(choice, place, Context(config.origin.folder, _kinds(), work))
+
+
+def tunable(choice: MethodChoice) -> dict[str, inspect.Parameter | None]:
+    """The arguments of a method's table that can be tried at several values, by dotted name: `rate`, `solver.mu`.
+
+    Those of a part are there where the table names the part. The local work has no types to check against (None).
+    """
+    kinds = {kind: _kinds()[of] for kind, (of, _) in _PARTS.items()}
+    found: dict[str, inspect.Parameter | None] = {
+        name: p for name, p in settings(methods.find(choice.name).build).items() if plain(p.annotation)
+    }
+    for key, table in choice.arguments.items():
+        if isinstance(table, dict):
+            catalogue = kinds.get(key) or _kinds()[types.Schedule]
+            known = settings(catalogue[table["name"]]) if table.get("name") in catalogue else {}
+            found |= {f"{key}.{name}": p for name, p in known.items() if plain(p.annotation)}
+    return found | {f"local.{name}": None for name in Local.model_fields}
+
+
+def located(config: Config) -> dict[str, Any]:
+    """The configuration as written, with file names that hold wherever it is written to."""
+    written = config.model_dump(exclude_unset=True)
+    for key, catalogue in (("problem", problems.CATALOGUE), ("availability", availability.CATALOGUE)):
+        written[key] = _located(written[key], _builders(catalogue), config.origin.folder)
+    return written
+
+
+def _located(table: dict[str, Any], catalogue: dict[str, Build], folder: Path) -> dict[str, Any]:
+    known = settings(catalogue[table["name"]])
+    found = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and value.get("name") in catalogue:  # a process inside another
+            value = _located(value, catalogue, folder)
+        elif isinstance(value, str) and key in known and is_file(known[key].annotation):
+            value = str((folder / value).resolve())
+        found[key] = value
+    return found
 
 
 def settings(build: Build) -> dict[str, inspect.Parameter]:
@@ -86,14 +131,14 @@ def _availability(config: Config, clients: int, place: Place, context: Context) 
     return process
 
 
-def _method(choice: MethodChoice, place: Place, context: Context) -> tuple[str, Method]:
+def _method(choice: MethodChoice, place: Place, context: Context) -> Method:
     parts = {kind: choice.arguments[kind] for kind in _PARTS if kind in choice.arguments}
-    own = ("label", "local", *_PARTS)
+    own = ("label", "local", "tune", *_PARTS)
     method = named(choice.model_dump(), _builders(methods.CATALOGUE), place, context, own)
     for kind, table in parts.items():
         replaced = {kind: named(table, context.kinds[_PARTS[kind][0]], place.key(kind), context)}
         method = methods.compose(method, **replaced)
-    return choice.label or methods.find(choice.name).title, method
+    return method
 
 
 def _work(every: Local, mine: Local | None, sizes: Array, place: Place) -> types.Work:

@@ -71,6 +71,27 @@ class MethodChoice(Choice):
 
     label: Word | None = Field(default=None, description="a name for tables and figures")
     local: Local | None = Field(default=None, description="a table with steps or epochs, and batch")
+    tune: dict[str, Any] | None = Field(
+        default=None, description="a table with a list of values that fedtide tune tries for each argument"
+    )
+
+
+class Tune(_Table):
+    """What `fedtide tune` tries, and how it chooses; the same for every method."""
+
+    trials: Positive = Field(default=35, description="a number of settings to try, the same for every method")
+    seeds: Positive | Annotated[tuple[Seed, ...], Field(min_length=1)] = Field(
+        default=4,
+        description="a number of seeds, 1 or more, or a list of different seeds in [0, 2³²), none of them [run]'s",
+    )
+    rounds: Positive | None = Field(default=None, description="a whole number, 1 or more")
+    validation: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.2, description="the share of every client's training samples to choose on, in (0, 1)"
+    )
+    select: Literal["accuracy", "worst_decile", "loss", "objective", "tail_loss"] | None = Field(
+        default=None, description='"accuracy", "worst_decile", "loss", "objective" or "tail_loss"'
+    )
+    space: dict[str, Any] = Field(default={}, description="a table with a list of values to try for each argument")
 
 
 class Run(_Table):
@@ -104,6 +125,9 @@ class Config(_Table):
     local: Local = Field(default=Local(), description="a table with steps or epochs, and batch")
     methods: Annotated[tuple[MethodChoice, ...], Field(min_length=1)] = Field(
         description="one or more tables [[methods]], each with a name and its arguments"
+    )
+    tune: Tune = Field(
+        default=Tune(), description="a table with trials, seeds, rounds, validation, select and space, for fedtide tune"
     )
 
     _origin: Origin = PrivateAttr()
@@ -139,8 +163,10 @@ def loads(text: str, source: str = "configuration", folder: str | Path = ".") ->
         config = Config.model_validate_json(json.dumps(written, default=str))
     except ValidationError as error:
         raise _explain(error, written, place) from None
-    if isinstance(config.run.seeds, tuple) and len(set(config.run.seeds)) < len(config.run.seeds):
-        raise place.key("run").key("seeds").invalid(list(config.run.seeds), str(Run.model_fields["seeds"].description))
+    for key, table in (("run", config.run), ("tune", config.tune)):
+        seeds = table.seeds
+        if isinstance(seeds, tuple) and len(set(seeds)) < len(seeds):
+            raise place.key(key).key("seeds").invalid(list(seeds), str(type(table).model_fields["seeds"].description))
     config._origin = Origin(text, source, Path(folder))
     return config
 

@@ -13,18 +13,20 @@ from fedtide.solvers import Sgd
 from fedtide.types import Schedule, Work
 from fedtide.work import Steps
 
-
-@method(
-    title="FedAvg",
-    facts=Facts(unbiased="all π equal and all α equal"),
-    bibtex="""
+BIBTEX = """
     @inproceedings{mcmahan2017fedavg,
       title = {Communication-Efficient Learning of Deep Networks from Decentralized Data},
       author = {McMahan, Brendan and Moore, Eider and Ramage, Daniel and Hampson, Seth and
         {Ag{\\"u}era y Arcas}, Blaise},
       booktitle = {AISTATS}, year = {2017}
     }
-    """,
+    """
+
+
+@method(
+    title="FedAvg",
+    facts=Facts(unbiased="all π equal and all α equal"),
+    bibtex=BIBTEX,
 )
 def fedavg(
     rate: float = 0.1,

@@ -96,6 +96,25 @@ class Classification:
             w, _ = solve(start, _double(x), y, np.repeat(p / sizes, sizes), self.ridge)
             return jax.tree.map(np.asarray, self._ravelled()[1](jnp.asarray(w)))
 
+    def hold_out(self, fraction: float, seed: int = 0) -> "Classification":
+        """The same clients with that fraction of each one's training samples as its test samples; none of the old ones.
+
+        To choose settings on. A client of two samples or more gives at least one and keeps at least one; one of a
+        single sample keeps it. Which samples a client gives depends on the seed and its number only.
+        """
+        require(0 < fraction < 1, "fraction", fraction, "in (0, 1)")
+        x, y, sizes = (np.asarray(v) for v in (self.x, self.y, self.sizes))
+        given = np.where(sizes >= 2, np.clip(np.round(fraction * sizes), 1, np.maximum(sizes - 1, 1)), 0).astype(int)
+        held = np.zeros(len(y), bool)
+        for client, (first, size, count) in enumerate(zip(np.cumsum(sizes) - sizes, sizes, given, strict=True)):
+            order = np.random.default_rng([seed, client]).permutation(size)
+            held[first + order[:count]] = True
+        kept: Any = (x[~held], y[~held], (sizes - given).astype(np.int32))
+        out: Any = (x[held], y[held], given.astype(np.int32))
+        return Classification(
+            kept[0], kept[1], kept[2], out[0], out[1], out[2], self.importance, self.ridge, self.model
+        )  # fmt: skip
+
     def _minimiser(self, tolerance: float, *, polish: bool) -> tuple[Array, Callable[..., tuple[Any, float]]]:
         start, unravel = self._ravelled()
         return start, _minimiser(self.model, unravel, tolerance, polish)

@@ -26,8 +26,15 @@ class Projected:
 
     def step(self, state: State, w: Array, direction: Array) -> tuple[Array, State]:
         w, state = self.server.step(state, w, direction)
-        norm = jnp.sqrt((w * w).sum())
-        return w * jnp.minimum(1.0, self.radius / jnp.maximum(norm, jnp.finfo(w.dtype).tiny)), state
+        return self._project(w), state
+
+    def end_round(self, state: State, w: Array, round: Array) -> tuple[Array, State]:
+        after, state = self.server.end_round(state, w, round)
+        return jnp.where((after != w).any(), self._project(after), w), state
 
     def serve(self, state: State, w: Array) -> Array:
         return self.server.serve(state, w)
+
+    def _project(self, w: Array) -> Array:
+        norm = jnp.sqrt((w * w).sum())
+        return w * jnp.minimum(1.0, self.radius / jnp.maximum(norm, jnp.finfo(w.dtype).tiny))

@@ -33,7 +33,7 @@ def start(method: Method, problem: Problem, population: Population, seeds: Array
             w,
             estimator,
             method.participation.init(population),
-            method.solver.init(population, len(w)),
+            method.solver.init(population, w),
             method.aggregation.init(population, len(w)),
             method.server.init(w),
         )

@@ -9,6 +9,7 @@ import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
 from fedtide.errors import DoesNotFit
+from fedtide.methods.base import CATALOGUE, Method
 
 
 class Estimate(NamedTuple):
@@ -90,15 +91,20 @@ def device_memory() -> int | None:
             return None
 
 
-def refuse_if_too_large(label: str, need: Estimate, parameters: int, clients: int, available: int | None) -> None:
+def refuse_if_too_large(
+    label: str, method: Method, need: Estimate, parameters: int, clients: int, available: int | None
+) -> None:
     """Raises `DoesNotFit`, with the figures, when the estimate exceeds what there is."""
     if available is None or need.total <= available:
         return
     advice = "run fewer seeds at a time"
-    if need.state > available / 2 and need.state >= 4 * parameters * clients:
+    row = parameters * np.dtype(jax.dtypes.canonicalize_dtype(float)).itemsize
+    if need.state > available / 2 and need.state >= row * clients:
         rows = f"rows of {parameters:,} parameters for each of {clients:,} clients"
-        size = readable(4 * parameters * clients)
-        advice = f"this method keeps {size} for {rows}; take one without a row per client"
+        entry = CATALOGUE.get(method.name)
+        on_server = entry is not None and entry.facts.server_rows == "N"
+        lighter = "cluster_fedvarp keeps a row for each cluster instead" if on_server else "take one without such rows"
+        advice = f"this method keeps {readable(row * clients)} for {rows}; {lighter}"
     raise DoesNotFit(f"{label}: needs about {need}, the device has {readable(available)}: {advice}")
 
 

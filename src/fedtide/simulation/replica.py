@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from fedtide.aggregation.rows import weighted_rows
 from fedtide.methods.base import Method
+from fedtide.rows import weighted_rows
 from fedtide.simulation.cohorts import gather, scatter
 from fedtide.simulation.measures import EvaluationRecord, selection_skew, summarise
 from fedtide.streams import Purpose, Stream
@@ -124,6 +124,7 @@ class Replica(NamedTuple):
         # A round without updates leaves model and server as they were, unless the aggregation has some in memory.
         moves = cohort.present.any() | method.aggregation.moves_when_empty
         w, server = jax.tree.map(lambda new, old: jnp.where(moves, new, old), (w, server), (carry.w, carry.server))
+        w, server = method.server.end_round(server, w, t)
         shared, rows = method.solver.close(carry.solver.shared, cohort, updates, before, after, w)
         kept = jax.tree.map(lambda new, old: scatter(training, new, old), rows, carry.solver.client)
         change = jnp.sqrt(((w - carry.w) ** 2).sum())

@@ -107,6 +107,12 @@ class Setup:
         rows = max(1, available // (2 * self._at_once(settings) * self._per_client(method)))
         return None if rows >= max(self._capacities(method)) else int(rows)
 
+    def fitting(self, label: str, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
+        """The memory that running the method takes; raises `DoesNotFit` where there is less."""
+        need, available = self.memory(method, chunk, settings), memory.device_memory()
+        memory.refuse_if_too_large(label, method, need, self.parameters, len(self.population.sizes), available)
+        return need
+
     def memory(self, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
         """Bytes that running the method keeps on the device."""
         replicas = settings * len(self.seed_list)

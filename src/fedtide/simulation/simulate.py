@@ -109,10 +109,8 @@ def _fitting(
     setup: Setup, methods: Mapping[str, Method], chunks: Mapping[str, int | None]
 ) -> dict[str, memory.Estimate]:
     """Each method's memory; raises `DoesNotFit` where one would not fit."""
+    needs = {label: setup.fitting(label, method, chunks[label]) for label, method in methods.items()}
     available = memory.device_memory()
-    needs = {label: setup.memory(method, chunks[label]) for label, method in methods.items()}
-    for label, need in needs.items():
-        memory.refuse_if_too_large(label, need, setup.parameters, len(setup.population.sizes), available)
     largest = max(needs.values(), key=lambda need: need.total)
     log.info("memory: about %s of %s", largest, memory.readable(available) if available else "unknown")
     return needs

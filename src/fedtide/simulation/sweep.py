@@ -1,6 +1,6 @@
 """Many settings of one method as a batch axis of one program."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedtide.availability.base import Process
-from fedtide.errors import InvalidInput, require
+from fedtide.errors import DoesNotFit, InvalidInput, require
 from fedtide.methods.base import Method
-from fedtide.simulation import engine, memory
+from fedtide.simulation import engine
 from fedtide.simulation.cache import use_persistent_cache
 from fedtide.simulation.measures import EvaluationRecord
+from fedtide.simulation.progress import Progress, reporter
 from fedtide.simulation.setup import Setup, batch, fitted
 
 
@@ -25,11 +26,14 @@ def sweep(
     seeds: int | Sequence[int] = 1,
     evaluate_every: int = 5,
     history: int = 0,
+    chunk: int | None = None,
+    progress: bool | Progress = False,
 ) -> EvaluationRecord:
     """Evaluations of every setting and seed: arrays [settings, seeds, evaluations].
 
     The settings are methods that differ in plain numbers only (learning rates, κ̄² …): one compilation serves them all.
-    All meet the same availability, minibatches and initial models. No records of rounds or clients are kept.
+    All meet the same availability, minibatches and initial models. No records of rounds or clients are kept. Settings
+    that do not fit into memory together run a few at a time. `progress` counts the rounds of all settings.
     """
     use_persistent_cache()
     require(len(settings) > 0, "settings", "none", "one or more methods")
@@ -38,23 +42,50 @@ def sweep(
     for i, other in enumerate(settings):
         if jax.tree.structure(other) != structure:
             raise InvalidInput(f"settings[{i}]", other.name, "different from settings[0] in plain numbers only")
+    label = settings[0].name
     setup = Setup(
-        problem, availability, {settings[0].name: settings[0]}, rounds=rounds, seeds=seeds,
-        evaluate_every=evaluate_every, history=history, record_clients=False, chunk=None,
+        problem, availability, {label: settings[0]}, rounds=rounds, seeds=seeds,
+        evaluate_every=evaluate_every, history=history, record_clients=False, chunk=chunk,
     )  # fmt: skip
-    chunk = setup.choose_chunk(settings[0], len(settings))
-    need = setup.memory(settings[0], chunk, len(settings))
-    memory.refuse_if_too_large(settings[0].name, need, setup.parameters, availability.clients, memory.device_memory())
+    together, chunk = _together(setup, settings[0], len(settings))
+    total, found = rounds * len(settings), []
+    with reporter(progress, [label], total) as report:
+        report(label, 0, total)
+        for first in range(0, len(settings), together):
+            some = settings[first : first + together]
+            padded = [*some, *[some[-1]] * (together - len(some))]  # of one size, for one compilation
+            pieces = []
+            for done, evaluation in _run(setup, padded, chunk):
+                report(label, rounds * first + done * len(some), total)
+                pieces.append(evaluation)
+            whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=-1), *filter(None, pieces))
+            found.append(jax.tree.map(lambda a, n=len(some): a[:n], whole))
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
+
+
+def _together(setup: Setup, method: Method, settings: int) -> tuple[int, int | None]:
+    """How many settings run at a time, all if they fit, and the clients trained at a time; raises if not one fits."""
+    while True:
+        chunk = setup.choose_chunk(method, settings)
+        try:
+            setup.fitting(method.name, method, chunk, settings)
+        except DoesNotFit:
+            if settings == 1:
+                raise
+            settings = -(-settings // 2)
+        else:
+            return settings, chunk
+
+
+def _run(setup: Setup, settings: Sequence[Method], chunk: int | None) -> Iterator[tuple[int, EvaluationRecord | None]]:
+    """Stretch after stretch: the rounds done and the evaluations in it, if any."""
     method = batch(settings)
-    carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, history)
+    carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, setup.history)
     carry = engine.spread(carry, setup.devices)
-    found = []
     for span in setup.plan:
         shape = setup.shape(settings[0], span, chunk)
         trace, first = setup.traces[span], jnp.int32(span.first)
         carry, stretch = engine.run_stretch(
             method, setup.problem, setup.population, setup.seeds, carry, first, trace, shape
         )
-        if span.evaluates:
-            found.append(jax.tree.map(np.asarray, stretch.evaluation))
-    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=-1), *found)
+        yield span.end, jax.tree.map(np.asarray, stretch.evaluation) if span.evaluates else None

@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.types import Cohort, Memory, Population, Task, Updates
+from fedtide.errors import require
+from fedtide.rows import weighted_rows
+from fedtide.types import Cohort, Memory, Population, Solver, Task, Updates, Work
 
 
 class Local:
@@ -21,7 +23,7 @@ class Local:
     def trains_absent(self) -> bool:
         return False
 
-    def init(self, population: Population, parameters: int) -> Memory:
+    def init(self, population: Population, w: Array) -> Memory:
         return Memory()
 
     def close(
@@ -30,18 +32,65 @@ class Local:
         return shared, after
 
 
-Step = Callable[[Array, Array, Array | int, Any], tuple[Array, Any]]
+class Around(Local):
+    """A solver around another one, which takes the steps."""
+
+    solver: Solver
+
+    @property
+    def work(self) -> Work:
+        return self.solver.work
+
+    @property
+    def trains_absent(self) -> bool:
+        return self.solver.trains_absent
 
 
-def descend(w: Array, task: Task, step: Step, extra: Any) -> tuple[Array, Array, Any]:
+def check_sends_change(solver: Solver) -> None:
+    """Refuses an inner solver that sends anything but what training changed in the received model."""
+    require(solver.sends == "change", "solver.solver", type(solver).__name__, "one that sends its change, as Sgd does")
+
+
+Step = Callable[[Any, Any, Array | int, Any], tuple[Any, Any]]
+
+
+def descend(w: Any, task: Task, step: Step, extra: Any) -> tuple[Any, Array, Any]:
     """Runs `step(w, gradient, i, extra) -> (w, extra)` for i = 0 … τ_k − 1: (w_k, mean minibatch loss, extra)."""
 
-    def body(i: Array | int, carry: tuple[Array, Array, Any]) -> tuple[Array, Array, Any]:
+    def body(i: Array | int, carry: tuple[Any, Array, Any]) -> tuple[Any, Array, Any]:
         w, total, extra = carry
         loss, gradient = task.gradient(w, i)
         w, extra = step(w, gradient, i, extra)
         return w, total + loss, extra
 
-    start = (w, jnp.zeros((), w.dtype), extra)
+    start = (w, jnp.zeros((), jax.tree.leaves(w)[0].dtype), extra)
     w_k, total, extra = jax.lax.fori_loop(0, task.steps, body, start, unroll=task.unroll or None)
     return w_k, total / jnp.maximum(task.steps, 1), extra
+
+
+def choose(condition: Array, yes: Any, no: Any) -> Any:
+    """`yes` [C, …] in the rows where the condition [C] (or []) holds, `no` in the others; trees alike."""
+
+    def pick(yes: Array, no: Array) -> Array:
+        shape = condition.shape + (1,) * (jnp.ndim(yes) - condition.ndim)
+        return jnp.where(condition.reshape(shape), yes, no)
+
+    return jax.tree.map(pick, yes, no)
+
+
+def change_of_mean(importance: Array, cohort: Cohort, before: Array, after: Array) -> Array:
+    """By how much Σ_k α_k c_k changes when the cohort's rows c_k go from `before` [C, d] to `after` [C, d]."""
+    change = choose(cohort.present, after - before, jnp.zeros_like(before))
+    return weighted_rows(jnp.where(cohort.present, importance[cohort.client], 0), change)
+
+
+def mean_of_rows(cohort: Cohort, rows: Any, otherwise: Any) -> Any:
+    """Σ_S q_k rows_k / Σ_S q, and `otherwise` where nobody has weight; trees of [C, …] and […]."""
+    total = weighted_rows(jnp.ones_like(cohort.weight), cohort.weight[:, None])[0]
+    share = cohort.weight / jnp.where(total > 0, total, 1)
+
+    def mean(rows: Array, otherwise: Array) -> Array:
+        flat = weighted_rows(share, rows.reshape(len(rows), -1)).reshape(otherwise.shape)
+        return jnp.where(total > 0, flat, otherwise)
+
+    return jax.tree.map(mean, rows, otherwise)

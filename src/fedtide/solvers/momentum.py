@@ -30,8 +30,8 @@ class Momentum(Local):
         require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
         require(0 <= self.decay < 1, "solver.decay", self.decay, "in [0, 1)")
 
-    def init(self, population: Population, parameters: int) -> Memory:
-        return Memory(client=jnp.zeros((len(population.sizes), parameters)) if self.persistent else ())
+    def init(self, population: Population, w: Array) -> Memory:
+        return Memory(client=jnp.zeros((len(population.sizes), len(w)), w.dtype) if self.persistent else ())
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         def step(w: Array, g: Array, i: Array | int, extra: Any) -> tuple[Array, Any]:

@@ -1,0 +1,88 @@
+"""One remembered update for each cluster of clients."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedtide.aggregation.base import Rule
+from fedtide.aggregation.clusters import cluster_by_labels
+from fedtide.aggregation.sums import grouped_rows, per_unit, rate_now
+from fedtide.errors import FedtideError, require, whole
+from fedtide.rows import weighted_rows
+from fedtide.types import Cohort, Population, Updates, part
+
+
+class ByCluster(NamedTuple):
+    cluster: Array  # [N] of each client
+    importance: Array  # [K] Σ α of its clients
+    rows: Array  # [K, d] y_c / η of its round
+    rate: Array  # [] the last learning rate
+
+
+@part
+class ClusterMemory(Rule):
+    """v = Σ_j α_j y_c(j) + Σ_{k∈S} q_k (Δ_k − y_c(k)), then y_c ← mean of Δ_k over S ∩ c (where not empty).
+
+    Unbiased exactly where the weights are, as `LatestUpdates`, with K rows of memory in place of N. One cluster is the
+    weighted sum where the weights sum to 1; a cluster for each client is `LatestUpdates`.
+
+    `assignment` is the cluster of each client, 0 … clusters − 1; without it clients are grouped by their labels
+    (k-means), which the server must then be allowed to know. Updates are kept per unit of the learning rate.
+
+    Reference: Jhunjhunwala et al., "FedVARP: tackling the variance due to partial client participation in federated
+    learning", UAI 2022 (ClusterFedVARP).
+    """
+
+    clusters: int = 10
+    assignment: Array | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "clusters", whole("aggregation.clusters", self.clusters, 1))
+        if self.assignment is not None:
+            member = np.asarray(self.assignment)
+            fine = (
+                member.ndim == 1
+                and member.dtype.kind in "iu"
+                and bool(((member >= 0) & (member < self.clusters)).all())
+            )
+            require(
+                fine, "aggregation.assignment", self.assignment, f"a cluster 0 … {self.clusters - 1} for each client"
+            )
+            object.__setattr__(self, "assignment", member.astype(np.int32))
+
+    @property
+    def moves_when_empty(self) -> bool:
+        return True
+
+    def init(self, population: Population, parameters: int) -> ByCluster:
+        cluster = self._assigned(population)
+        importance = jax.ops.segment_sum(population.importance, cluster, self.clusters)
+        return ByCluster(cluster, importance, jnp.zeros((self.clusters, parameters)), jnp.zeros(()))
+
+    def combine(self, state: ByCluster, cohort: Cohort, updates: Updates) -> tuple[Array, ByCluster]:
+        rate = rate_now(cohort, updates.rate, state.rate)
+        cluster, present = state.cluster[cohort.client], cohort.present.astype(state.rows.dtype)
+
+        def by_cluster(weight: Array, rows: Array) -> Array:
+            return grouped_rows(weight, cluster, rows, self.clusters)
+
+        # Σ_j α_j y_c(j) − Σ_S q_k y_c(k) is Σ_c (α_c − Σ_{S∩c} q) y_c.
+        rest = state.importance - by_cluster(cohort.weight, jnp.ones_like(updates.delta[:, :1]))[:, 0]
+        direction = rate * weighted_rows(rest, state.rows) + weighted_rows(cohort.weight, updates.delta)
+        count = by_cluster(present, jnp.ones_like(updates.delta[:, :1]))
+        mean = by_cluster(present, per_unit(updates.rate, updates.delta)) / jnp.maximum(count, 1)
+        return direction, state._replace(rows=jnp.where(count > 0, mean, state.rows), rate=rate)
+
+    def _assigned(self, population: Population) -> Array:
+        clients = len(population.importance)
+        if self.assignment is not None:
+            entries = len(self.assignment)
+            allowed = f"one for each of {clients} clients"
+            require(entries == clients, "aggregation.assignment", f"{entries} entries", allowed)
+            return jnp.asarray(self.assignment)
+        if population.labels is None:
+            raise FedtideError("aggregation ClusterMemory: this problem has no labels to group by; give `assignment`")
+        return cluster_by_labels(population.labels, min(self.clusters, clients))

@@ -1,0 +1,46 @@
+"""Means and group sums of cohort rows, and updates per unit of the learning rate."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedtide.rows import weighted_rows
+from fedtide.types import Cohort
+
+
+def mean_rows(weight: Array, rows: Array) -> Array:
+    """Σ_i weight_i rows_i / Σ_i weight_i: [C], [C, d] -> [d]; 0 where nobody has weight.
+
+    Taken around the largest row, so that rows which agree have exactly that mean.
+    """
+    top = jnp.where(weight[:, None] > 0, rows, -jnp.inf).max(axis=0)
+    top = jnp.where(top > -jnp.inf, top, 0)
+    return top - weighted_rows(weight, top - rows) / _positive(weighted_rows(weight, jnp.ones_like(rows[:, :1])))
+
+
+def grouped_rows(weight: Array, group: Array, rows: Array, groups: int) -> Array:
+    """Σ_{i: group_i = g} weight_i rows_i for each g: [C], [C], [C, d] -> [groups, d]; in order on CPU, as above."""
+
+    def in_order(weight: Array, group: Array, rows: Array) -> Array:
+        return jnp.zeros_like(rows, shape=(groups, rows.shape[1])).at[group].add(weight[:, None] * rows)
+
+    def at_once(weight: Array, group: Array, rows: Array) -> Array:
+        return jax.lax.map(lambda g: weighted_rows(jnp.where(group == g, weight, 0), rows), jnp.arange(groups))
+
+    return jax.lax.platform_dependent(weight, group, rows, cpu=in_order, default=at_once)
+
+
+def per_unit(rate: Array, rows: Array) -> Array:
+    """rows_i / rate_i, and 0 where the rate is 0: [C], [C, d] -> [C, d]."""
+    moves = (rate > 0)[:, None]
+    return jnp.where(moves, rows / jnp.where(moves, rate[:, None], 1), 0)
+
+
+def rate_now(cohort: Cohort, rate: Array, before: Array) -> Array:
+    """The mean learning rate of those present, or what it was `before` where nobody is."""
+    mean = mean_rows(cohort.present.astype(rate.dtype), rate[:, None])[0]
+    return jnp.where(cohort.present.any(), mean, before)
+
+
+def _positive(total: Array) -> Array:
+    return jnp.maximum(total, jnp.finfo(total.dtype).tiny)

@@ -1,0 +1,53 @@
+"""FedExP: a longer server step where updates disagree."""
+
+from fedtide.aggregation import Extrapolated, WeightedSum
+from fedtide.estimators import Blind
+from fedtide.methods.base import Facts, Method, method
+from fedtide.participation import Everyone, UniformSample
+from fedtide.schedules import Constant
+from fedtide.servers import AverageOfLastTwo, Optimiser
+from fedtide.solvers import ControlVariate, Proximal, Sgd
+from fedtide.types import Schedule, Work
+from fedtide.work import Steps
+
+
+@method(
+    title="FedExP",
+    facts=Facts(unbiased="everybody takes part", server_models=2, extra_up="1 scalar (‖Δ_k‖²)"),
+    bibtex="""
+    @inproceedings{jhunjhunwala2023fedexp,
+      title = {{FedExP}: Speeding Up Federated Averaging via Extrapolation},
+      author = {Jhunjhunwala, Divyansh and Wang, Shiqiang and Joshi, Gauri},
+      booktitle = {ICLR}, year = {2023}
+    }
+    """,
+)
+def fedexp(
+    rate: float = 0.1,
+    server_rate: float = 1.0,
+    regulariser: float = 1e-3,
+    mu: float = 0.0,
+    control_variates: bool = False,
+    average: bool = True,
+    clients: int | None = None,
+    work: Work = Steps(),
+    schedule: Schedule = Constant(),
+) -> Method:
+    """Extrapolate: the less the updates agree, the longer the step along their mean.
+
+    w ← w − η_s η_g Δ̄, Δ̄ = Σ_{k∈S} q_k Δ_k and η_g = max(1, Σ_S q_k ‖Δ_k‖² / (2 (‖Δ̄‖² + ε))), Σ_S q = 1; ε is
+    `regulariser`, in the units of ‖Δ‖². η_s = 1 in the paper. S and q as in `fedavg`: all who are there, or with
+    `clients` = m a sample of m; biased as that is, and by the dependence of η_g on S.
+
+    With `average` the model handed out is the mean of the last two iterates, as the paper reports (training goes on
+    from the last). `mu` puts it on top of FedProx, `control_variates` on top of SCAFFOLD. The authors' code multiplies
+    ε by |S| and shrinks it over rounds, and clips gradients; this does not.
+    """
+    participation = Everyone("ratio") if clients is None else UniformSample(clients, "equal")
+    solver = Sgd(rate, work, schedule) if mu == 0 else Proximal(rate, mu, work, schedule)
+    if control_variates:
+        solver = ControlVariate(solver)
+    server = Optimiser(rate=server_rate)
+    if average:
+        server = AverageOfLastTwo(server)
+    return Method("fedexp", Blind(), participation, solver, Extrapolated(WeightedSum(), regulariser), server)

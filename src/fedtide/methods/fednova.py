@@ -1,0 +1,56 @@
+"""FedNova: devices of different speed, without favouring the fast."""
+
+from fedtide.aggregation import Normalised
+from fedtide.estimators import Blind
+from fedtide.methods.base import Facts, Method, method
+from fedtide.participation import Everyone, UniformSample
+from fedtide.schedules import Constant
+from fedtide.servers import Optimiser
+from fedtide.solvers import ControlVariate, Momentum, Proximal, Sgd
+from fedtide.types import Schedule, Solver, Work
+from fedtide.work import RandomSteps
+
+
+@method(
+    title="FedNova",
+    facts=Facts(unbiased="all π equal and all α equal, for any local work", extra_up="1 scalar (‖a_k‖₁)"),
+    bibtex="""
+    @inproceedings{wang2020fednova,
+      title = {Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization},
+      author = {Wang, Jianyu and Liu, Qinghua and Liang, Hao and Joshi, Gauri and Poor, H. Vincent},
+      booktitle = {NeurIPS}, year = {2020}
+    }
+    """,
+)
+def fednova(
+    rate: float = 0.1,
+    server_rate: float = 1.0,
+    momentum: float = 0.0,
+    mu: float = 0.0,
+    variance_reduced: bool = False,
+    clients: int | None = None,
+    work: Work = RandomSteps(),
+    schedule: Schedule = Constant(),
+) -> Method:
+    """Average mean gradients, not sums of them: fast devices do not count more.
+
+    w ← w − η_s m̄ Σ_{k∈S} q_k Δ_k / m_k, m_k = η‖a_k‖₁ the sum of the coefficients with which client k's gradients enter
+    Δ_k, and m̄ = Σ_S q_k m_k / Σ_S q. Plain SGD has ‖a‖₁ = τ_k; `momentum` ρ, a proximal term `mu` μ or both have the
+    sums of their recursions, exactly. (The authors' code has the last case wrong, and takes m̄ = η Σ q_k τ_k there.)
+    `variance_reduced` adds SCAFFOLD's control variates: a row for each client, one more message each way. Equal work is
+    `fedavg` with that solver.
+    S and q as in `fedavg`: all who are there by α_k / Σ_S α, or with `clients` = m a sample of m with 1/m each.
+    """
+    participation = Everyone("ratio") if clients is None else UniformSample(clients, "equal")
+    solver = _solver(rate, momentum, mu, work, schedule)
+    if variance_reduced:
+        solver = ControlVariate(solver)
+    return Method("fednova", Blind(), participation, solver, Normalised(), Optimiser(rate=server_rate))
+
+
+def _solver(rate: float, momentum: float, mu: float, work: Work, schedule: Schedule) -> Solver:
+    if mu != 0:
+        return Proximal(rate, mu, work, schedule, momentum)
+    if momentum != 0:
+        return Momentum(rate, momentum, False, work, schedule)
+    return Sgd(rate, work, schedule)

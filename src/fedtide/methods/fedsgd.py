@@ -1,0 +1,25 @@
+"""FedSGD: one full gradient of each client a round."""
+
+from fedtide.aggregation import WeightedSum
+from fedtide.estimators import Blind
+from fedtide.methods.base import Facts, Method, method
+from fedtide.methods.fedavg import BIBTEX
+from fedtide.participation import Everyone
+from fedtide.schedules import Constant
+from fedtide.servers import Optimiser
+from fedtide.solvers import Sgd
+from fedtide.types import Schedule, Work
+from fedtide.work import FullBatch
+
+
+@method(title="FedSGD", facts=Facts(unbiased="all π equal and all α equal"), bibtex=BIBTEX)
+def fedsgd(
+    rate: float = 0.1, server_rate: float = 1.0, work: Work = FullBatch(1), schedule: Schedule = Constant()
+) -> Method:
+    """One gradient step of each client on all its samples, averaged.
+
+    w ← w − η_s η Σ_{k∈S} q_k ∇F_k(w), q_k = α_k / Σ_S α: gradient descent on Σ α_k F_k when everybody is there. No
+    client drift, and as many rounds as steps. Another `work` makes it FedAvg.
+    """
+    solver = Sgd(rate, work, schedule)
+    return Method("fedsgd", Blind(), Everyone(), solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -1,0 +1,48 @@
+"""Adaptive optimisers at the clients."""
+
+from fedtide.aggregation import Normalised, WeightedSum
+from fedtide.estimators import Blind
+from fedtide.methods.base import Facts, Method, method
+from fedtide.participation import Everyone
+from fedtide.schedules import Constant
+from fedtide.servers import Optimiser
+from fedtide.solvers import Adaptive
+from fedtide.solvers.adaptive import Algorithm, Keeping
+from fedtide.types import Schedule, Work
+from fedtide.work import Steps
+
+
+@method(
+    title="Local adaptive",
+    facts=Facts(unbiased="all π equal and all α equal", extra_up="d (the sum of its preconditioners)"),
+    bibtex="""
+    @misc{wang2021local,
+      title = {Local Adaptivity in Federated Learning: Convergence and Consistency},
+      author = {Wang, Jianyu and Xu, Zheng and Garrett, Zachary and Charles, Zachary and Liu, Luyang and Joshi, Gauri},
+      eprint = {2106.02305}, archiveprefix = {arXiv}, year = {2021}
+    }
+    """,
+)
+def local_adaptive(
+    rate: float = 0.01,
+    server_rate: float = 1.0,
+    algorithm: Algorithm = "adam",
+    b1: float = 0.9,
+    b2: float = 0.99,
+    epsilon: float = 1e-3,
+    state: Keeping = "restarted",
+    correct: bool = True,
+    work: Work = Steps(),
+    schedule: Schedule = Constant(),
+) -> Method:
+    """Clients take Adam or AdaGrad steps, and the average corrects for their different preconditioners.
+
+    Δ_k = η Σ_j P_k^(j) g_k^(j) with diagonal P; P̄_k = Σ_j P_k^(j) counts momentum's coefficients, too. With `correct`
+    w ← w − η_s (Σ_{k∈S} q_k η P̄_k) ⊙ Σ_{k∈S} q_k Δ_k ⊘ (η P̄_k), q_k = α_k / Σ_S α; without, w ← w − η_s Σ_S q_k Δ_k,
+    which optimises another mix of the clients in each coordinate. The clients' moments are `restarted` each round,
+    `persistent` (2d floats in every client) or `averaged` (2d floats up and down). Equal P̄_k make both the same.
+    The correction is FedNova's, coordinate by coordinate: our reading of the paper.
+    """
+    solver = Adaptive(rate, algorithm, b1, b2, epsilon, state, work, schedule)
+    aggregation = Normalised() if correct else WeightedSum()
+    return Method("local_adaptive", Blind(), Everyone(), solver, aggregation, Optimiser(rate=server_rate))

@@ -1,0 +1,44 @@
+"""Federated learning as stochastic approximation: local rates that fall."""
+
+from fedtide.aggregation import WeightedSum
+from fedtide.estimators import Blind
+from fedtide.methods.base import Facts, Method, method
+from fedtide.participation import Everyone
+from fedtide.schedules import PowerDecay, Unit
+from fedtide.servers import Optimiser
+from fedtide.solvers import Sgd
+from fedtide.types import Work
+from fedtide.work import Epochs
+
+
+@method(
+    title="Stochastic approximation",
+    facts=Facts(unbiased="all π equal and all α equal"),
+    bibtex="""
+    @misc{srihari2024stochastic,
+      title = {Federated Learning: A Stochastic Approximation Approach},
+      author = {P, Srihari and Paul, Anik Kumar and Bhikkaji, Bharath},
+      eprint = {2402.12945}, archiveprefix = {arXiv}, year = {2024}
+    }
+    """,
+)
+def stochastic_approximation(
+    rate: float = 0.1,
+    server_rate: float = 1.0,
+    power: float = 1.0,
+    every: int = 1,
+    unit: Unit = "epochs",
+    work: Work = Epochs(),
+) -> Method:
+    """FedAvg with equal weights and local rates that fall as 1/n.
+
+    w ← w − η_s Σ_{k∈S} Δ_k / |S| after local steps of rate a_n = η / (⌊n / `every`⌋ + 1)^δ, δ the `power`, n counted in
+    `unit` from 0. `every` = 1 is a_n = η/n for n from 1; `every` = the epochs of a round is η / (round + 1), constant
+    within a round. With everybody there the models go to the minimiser of the mean of the F_k, where a constant rate
+    keeps a drift; the theory asks for ¾ < δ ≤ 1. δ = 0 is FedAvg with equal weights. The paper counts iterations in its
+    theory and epochs in its experiments: hence the default.
+    """
+    solver = Sgd(rate, work, PowerDecay(power, unit, every))
+    return Method(
+        "stochastic_approximation", Blind(), Everyone("equal"), solver, WeightedSum(), Optimiser(rate=server_rate)
+    )

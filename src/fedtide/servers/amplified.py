@@ -1,0 +1,50 @@
+"""A server that stretches what a period achieved."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedtide.errors import require, whole
+from fedtide.servers.optimiser import Optimiser
+from fedtide.types import Server, State, part
+
+
+class AmplifiedState(NamedTuple):
+    inner: Any
+    start: Array  # [d] the model at the beginning of the period
+
+
+@part
+class Amplified:
+    """The steps of `server`, and after every `period` = P rounds w ← w_P + γ (w − w_P), w_P the model P rounds ago.
+
+    Rounds are counted whether or not anybody took part. γ = `factor` = 1 changes nothing.
+
+    Reference: Wang and Ji, "A unified analysis of federated learning with arbitrary client participation",
+    NeurIPS 2022.
+    """
+
+    server: Server = Optimiser()
+    period: int = 10
+    factor: float = 1.5
+
+    def __post_init__(self):
+        object.__setattr__(self, "period", whole("server.period", self.period, 1))
+        require(self.factor >= 0, "server.factor", self.factor, "0 or more")
+
+    def init(self, w: Array) -> AmplifiedState:
+        return AmplifiedState(self.server.init(w), w)
+
+    def step(self, state: AmplifiedState, w: Array, direction: Array) -> tuple[Array, AmplifiedState]:
+        w, inner = self.server.step(state.inner, w, direction)
+        return w, state._replace(inner=inner)
+
+    def end_round(self, state: AmplifiedState, w: Array, round: Array) -> tuple[Array, AmplifiedState]:
+        w, inner = self.server.end_round(state.inner, w, round)
+        ends = (round + 1) % self.period == 0
+        w = jnp.where(ends, w + (self.factor - 1) * (w - state.start), w)
+        return w, AmplifiedState(inner, jnp.where(ends, w, state.start))
+
+    def serve(self, state: State, w: Array) -> Array:
+        return self.server.serve(state.inner, w)

@@ -1,0 +1,74 @@
+"""Fewer local steps as the loss falls."""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedtide.errors import require, whole
+from fedtide.solvers.base import Around, mean_of_rows
+from fedtide.solvers.sgd import Sgd
+from fedtide.streams import Purpose, Stream
+from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, part
+
+
+class StepsShared(NamedTuple):
+    steps: Array  # [] τ
+    most: Array  # [] τ_0
+    first: Array  # [] F_0, the loss of the first round
+    rounds: Array  # [] rounds in which somebody trained
+    inner: Any
+
+
+@part
+class AdaptiveSteps(Around):
+    """At most τ local steps of `solver`; after every `every` rounds τ ← ⌈√(F / F_0) τ_0⌉, or ⌈`shrink` τ⌉ where that
+    would not be less than τ. So τ never grows, and ends at 1.
+
+    τ_0 is the most steps that the work asks of a client. F is the cohort's mean local loss Σ q_k F_k / Σ q in the round
+    that ends the interval, which stands for the global loss, and F_0 that of the first round. Rounds in which nobody
+    trains count for nothing. A schedule that counts steps or epochs counts them at the present τ.
+
+    Reference: Wang and Joshi, "Adaptive communication strategies to achieve the best error-runtime trade-off in
+    local-update SGD", SysML 2019 (AdaComm). Its intervals are wall-clock time; its correction for a falling learning
+    rate is left out.
+    """
+
+    solver: Solver = Sgd()
+    every: int = 10
+    shrink: float = 0.5
+
+    def __post_init__(self):
+        object.__setattr__(self, "every", whole("solver.every", self.every, 1))
+        require(0 < self.shrink <= 1, "solver.shrink", self.shrink, "in (0, 1]")
+
+    @property
+    def sends(self) -> Literal["change", "model", "difference"]:
+        return self.solver.sends
+
+    def init(self, population: Population, w: Array) -> Memory:
+        inner, clients = self.solver.init(population, w), jnp.arange(len(population.sizes))
+        asked = self.work.steps(Stream(0, Purpose.WORK), clients, jnp.asarray(population.sizes))
+        most = jnp.asarray(asked, jnp.int32).max()
+        shared = StepsShared(most, most, jnp.zeros((), w.dtype), jnp.int32(0), inner.shared)
+        return Memory(inner.client, shared)
+
+    def train(self, w: Array, task: Task, row: Any, shared: StepsShared) -> Trained:
+        steps = jnp.minimum(task.steps, jnp.asarray(shared.steps, jnp.int32))
+        return self.solver.train(w, task._replace(steps=steps, unroll=False), row, shared.inner)
+
+    def close(
+        self, shared: StepsShared, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
+    ) -> tuple[StepsShared, Any]:
+        inner, rows = self.solver.close(shared.inner, cohort, updates, before, after, model)
+        trained = cohort.present & (updates.steps > 0)
+        loss = mean_of_rows(cohort._replace(weight=jnp.where(trained, cohort.weight, 0)), updates.loss, shared.first)
+        first = jnp.where(shared.rounds == 0, loss, shared.first)
+        rounds = shared.rounds + 1
+        wanted = jnp.ceil(jnp.sqrt(loss / first) * shared.most)
+        # Also where the ratio means nothing (a loss of 0 or less): only a smaller number is taken.
+        steps = jnp.where(wanted < shared.steps, wanted, jnp.ceil(self.shrink * shared.steps))
+        steps = jnp.where(rounds % self.every == 0, jnp.maximum(steps, 1).astype(jnp.int32), shared.steps)
+        new = StepsShared(steps, shared.most, first, rounds, inner)
+        return jax.tree.map(lambda a, b: jnp.where(trained.any(), a, b), new, shared._replace(inner=inner)), rows

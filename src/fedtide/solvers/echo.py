@@ -1,0 +1,63 @@
+"""Clients that go on from the model they received last, and make up for their absence."""
+
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedtide.errors import require
+from fedtide.solvers.base import Around, check_sends_change
+from fedtide.solvers.own_model import everybodys
+from fedtide.solvers.sgd import Sgd
+from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, part
+
+
+class EchoRow(NamedTuple):
+    model: Array  # [d] x_k, as received last
+    last: Array  # [] the round after which it was received
+    inner: Any
+
+
+@part
+class Echo(Around):
+    """`solver` from the client's own model x_k: it sends the model x_k − η_g (t − last_k) Δ_k, Δ_k = x_k − (x_k after
+    training): the update counts once for each round since the client was last there.
+
+    After the round those who took part keep the server's new model, and last_k = t. All start with the initial model
+    and last_k = −1, so that somebody who is always there is a client of FedAvg (η_g = `amplification` = 1).
+
+    Reference: Xiang et al., "Efficient federated learning against heterogeneous and non-stationary client
+    unavailability", NeurIPS 2024 (FedAWE).
+    """
+
+    solver: Solver = Sgd()
+    amplification: float = 1.0
+
+    def __post_init__(self):
+        check_sends_change(self.solver)
+        require(self.amplification >= 0, "solver.amplification", self.amplification, "0 or more")
+
+    @property
+    def sends(self) -> Literal["change", "model", "difference"]:
+        return "model"
+
+    @property
+    def trains_absent(self) -> bool:
+        return False  # who is absent has no round to catch up with
+
+    def init(self, population: Population, w: Array) -> Memory:
+        inner, clients = self.solver.init(population, w), len(population.sizes)
+        return Memory(EchoRow(everybodys(w, clients), jnp.full(clients, -1, jnp.int32), inner.client), inner.shared)
+
+    def train(self, w: Array, task: Task, row: EchoRow, shared: Any) -> Trained:
+        trained = self.solver.train(row.model, task, row.inner, shared)
+        echoes = self.amplification * jnp.asarray(task.round - row.last, w.dtype)
+        sent = trained.w - (echoes - 1) * (row.model - trained.w)
+        now = jnp.asarray(task.round, row.last.dtype)
+        return trained._replace(w=sent, row=EchoRow(row.model, now, trained.row))
+
+    def close(
+        self, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
+    ) -> tuple[Any, EchoRow]:
+        shared, inner = self.solver.close(shared, cohort, updates, before.inner, after.inner, model)
+        return shared, EchoRow(jnp.broadcast_to(model, after.model.shape), after.last, inner)

@@ -1,0 +1,88 @@
+"""Descent on the risk of the worst losses."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedtide.errors import require
+from fedtide.rows import weighted_rows
+from fedtide.schedules import Constant
+from fedtide.solvers.base import Local, descend
+from fedtide.types import Cohort, Memory, Population, Schedule, Task, Trained, Updates, Work, part
+from fedtide.work import Steps
+
+
+class Point(NamedTuple):
+    model: Array  # [d]
+    threshold: Array  # [] t
+
+
+@part
+class TailRisk(Local):
+    """Gradient steps in (w, t) on (1 − γ) [t + (f − t)₊ / α] + γ f: the conditional value-at-risk of the losses at
+    `level` α, mixed with `mix` γ of their mean.
+
+    With f the loss of a minibatch: w_k ← w_k − η [(1 − γ) 1{f > t}/α + γ] ∇f and, at the same time,
+    t_k ← t_k − η_t (1 − γ)(1 − 1{f > t}/α), η_t the `threshold_rate`. The schedule multiplies both rates. t drifts to
+    the (1 − α)-quantile of the minibatch losses. From t⁰ = `start` = 0 every loss is above t: training begins as `Sgd`
+    at the rate η (γ + (1 − γ)/α), which is 9.1 η at α = γ = 0.1.
+
+    All start a round from the shared t and send t_k. It moves as one more coordinate of the model would,
+    t ← t + Σ_S q_k (t_k − t): with the weights as they are, so that what is unbiased for the model is unbiased for t.
+    Where one client gets through with weight 1, t becomes its t_k. (A server's rate does not touch t.)
+
+    γ = 1 is `Sgd` (t stays), as is α = 1 while all losses are above t. ‖a‖₁ counts the factors before ∇f, too. The
+    minibatch's hinge is a biased estimate of (f − t)₊ of the client, unless the minibatch is all its samples.
+
+    With `train_everyone` absent clients train, too, and nobody hears of it: the same numbers at the cost of the paper's
+    Algorithm 1, which lets all users train and one get through.
+
+    Reference: Theodoropoulos, Nikolakakis and Kalogerias, "Federated learning under restricted user availability",
+    arXiv 2309.14176.
+    """
+
+    rate: float = 0.1
+    threshold_rate: float = 0.01
+    level: float = 0.1
+    mix: float = 0.1
+    start: float = 0.0
+    train_everyone: bool = False
+    work: Work = Steps()
+    schedule: Schedule = Constant()
+
+    def __post_init__(self):
+        require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
+        require(self.threshold_rate >= 0, "solver.threshold_rate", self.threshold_rate, "0 or more")
+        require(0 < self.level <= 1, "solver.level", self.level, "in (0, 1]")
+        require(0 <= self.mix <= 1, "solver.mix", self.mix, "in [0, 1]")
+
+    @property
+    def trains_absent(self) -> bool:
+        return self.train_everyone
+
+    def init(self, population: Population, w: Array) -> Memory:
+        return Memory(shared=jnp.asarray(self.start, w.dtype))
+
+    def train(self, w: Array, task: Task, row: Any, shared: Array) -> Trained:
+        def gradient(at: Point, i: Array | int) -> tuple[Array, Point]:
+            loss, g = task.gradient(at.model, i)
+            slope = (1 - self.mix) * (1 - (loss > at.threshold) / self.level)
+            return loss, Point((1 - slope) * g, slope)  # the two derivatives with respect to f and t sum to 1
+
+        def step(at: Point, g: Point, i: Array | int, mass: Array) -> tuple[Point, Array]:
+            factor = self.schedule.factor(task, i)
+            rate = self.rate * factor
+            threshold = at.threshold - self.threshold_rate * factor * g.threshold
+            return Point(at.model - rate * g.model, threshold), mass + rate * (1 - g.threshold)
+
+        joint = task._replace(gradient=gradient)  # pyright: ignore[reportArgumentType]
+        end, loss, mass = descend(Point(w, shared), joint, step, jnp.zeros((), w.dtype))
+        rate = self.rate * self.schedule.factor(task, 0)
+        return Trained(end.model, loss, task.steps, mass, rate, row, end.threshold)
+
+    def close(
+        self, shared: Array, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
+    ) -> tuple[Array, Any]:
+        change = jnp.where(cohort.present, updates.message - shared, 0)
+        return shared + weighted_rows(cohort.weight, change[:, None])[0], after

@@ -21,7 +21,7 @@ def measure() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, entry in fedtide.methods.CATALOGUE.items():
         known = inspect.signature(entry.build).parameters
-        choice = {"rate": RATE, "work": _WORK, "clients": COHORT}
+        choice = {"rate": RATE, "work": _WORK, "clients": COHORT, "candidates": CLIENTS}
         method = entry.build(**{key: value for key, value in choice.items() if key in known})
         setup = _setup(problem, method)
         trained = min(setup.shape(fitted(method, problem), setup.plan[0], None).capacity, CLIENTS)

@@ -31,6 +31,8 @@ from fedtide import (
     partitioners,
     problems,
     report,
+    rows,
+    schedules,
     servers,
     simulation,
     solvers,
@@ -41,7 +43,8 @@ from fedtide import (
 from fedtide.cli import app
 from fedtide.experiments import as_written, dumps, settings
 from fedtide.experiments.arguments import in_words
-from fedtide.experiments.config import Config, Local, MethodChoice, Run, toml
+from fedtide.experiments.config import Config, Local, MethodChoice, Run, Tune, toml
+from fedtide.methods.meanings import meaning as meaning_of
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
@@ -49,24 +52,37 @@ ROUNDS_IN_PICTURE = 96
 PACKAGES: dict[str, ModuleType] = {
     module.__name__.removeprefix("fedtide."): module
     for module in (
-        simulation, availability, estimators, participation, solvers, work, aggregation, servers, methods, problems,
-        partitioners, experiments, report, types, streams, errors,
+        simulation, availability, estimators, participation, solvers, work, schedules, aggregation, servers, methods,
+        problems, partitioners, experiments, report, types, streams, rows, errors,
     )
 }  # fmt: skip
 NAME_IN_CONFIGURATIONS = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-def method_table() -> str:
-    """Every method with its declared facts."""
+def method_list() -> str:
+    """Every method in three columns, by purpose."""
     rows = []
-    for entry in methods.CATALOGUE.values():
-        facts = entry.facts
-        needs = [name for name, needed in (("π̂, λ̂", facts.needs_estimates), ("losses", facts.needs_losses)) if needed]
-        name = f"**{entry.title}** `{entry.name}`"
-        row = [name, entry.summary.rstrip("."), facts.unbiased, ", ".join(needs) or "–", facts.server_memory]
-        rows.append([*row, facts.client_memory, facts.extra_up, facts.extra_down])
-    headings = ["Method", "What it does", "Unbiased when", "Needs", "Server memory", "Extra messages"]
-    return table(headings, rows)
+    for purpose, entries in methods.by_purpose().items():
+        rows.append([f"**{purpose.capitalize()}**", "", ""])
+        rows += [[f"{e.title} `{e.name}`", e.summary.rstrip("."), e.facts.unbiased] for e in entries]
+    return table(["Method", "What it does", "Unbiased when"], rows)
+
+
+def method_table() -> str:
+    """Every method with its declared facts, a table for each purpose."""
+    headings = ["Method", "What it does", "Unbiased when", "Needs", "Server keeps", "Client keeps", "Extra messages"]
+    sections = []
+    for purpose, entries in methods.by_purpose().items():
+        rows = []
+        for entry in entries:
+            facts, where = entry.facts, f"reference/methods.md#{entry.build.__module__}.{entry.name}"
+            name = f"[{entry.title}]({where}) `{entry.name}`"
+            extra = {"up": facts.extra_up, "down": facts.extra_down}
+            messages = "; ".join(f"{way}: {what}" for way, what in extra.items() if what != "–") or "–"
+            row = [name, entry.summary.rstrip("."), facts.unbiased, facts.needs]
+            rows.append([*row, facts.server_memory, facts.client_memory, messages])
+        sections += [f"### {purpose.capitalize()}\n", table(headings, rows)]
+    return "\n".join(sections)
 
 
 def process_list() -> str:
@@ -122,7 +138,8 @@ def arguments(catalogue: Mapping[str, Any]) -> str:
     """The arguments of everything in a catalogue, as configurations write them."""
     sections = []
     for entry in catalogue.values():
-        sections += [f"**`{entry.name}`** {entry.summary}\n", _arguments(entry.build)]
+        meaning = functools.partial(meaning_of, entry.name) if catalogue is methods.CATALOGUE else None
+        sections += [f"**`{entry.name}`** {entry.summary}\n", _arguments(entry.build, meaning)]
     return "\n".join(sections)
 
 
@@ -134,12 +151,13 @@ def parts() -> str:
         "solver": solvers,
         "aggregation": aggregation,
         "server": servers,
+        "schedule": schedules,
     }
     rows = []
     for kind, package in packages.items():
         for name, build in classes(package).items():
             known = [f"`{argument}`" for argument in settings(build)]
-            summary = (inspect.getdoc(build) or "").split("\n")[0]
+            summary = _first_sentence(inspect.getdoc(build) or "")
             rows.append([f"`{kind}`", f"`{name}`", ", ".join(known) or "–", summary])
     return table(["Key", "Name", "Arguments", ""], rows)
 
@@ -157,7 +175,9 @@ def reference(package: ModuleType) -> str:
     """
     lines = [f"{inspect.getdoc(package)}\n"]
     names = getattr(package, "__all__", None) or _defined_in(package)
-    for name in sorted(names, key=lambda name: name in ("Entry", "find")):  # what one looks for comes first
+    for name in sorted(
+        names, key=lambda name: name in ("Entry", "by_purpose", "find")
+    ):  # what one looks for comes first
         found = getattr(package, name)
         if package is types and inspect.isclass(found):  # its fields and their shapes are the documentation
             lines.append(f"## {name}\n\n``` {{ .python .source }}\n{inspect.getsource(found)}```\n")
@@ -167,12 +187,14 @@ def reference(package: ModuleType) -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
+    "method-list": method_list,
     "methods": method_table,
     "processes": process_list,
     "commands": command_list,
     "config": lambda: table_keys(Config),
     "config-run": lambda: table_keys(Run),
     "config-local": lambda: table_keys(Local),
+    "config-tune": lambda: table_keys(Tune),
     "config-method": lambda: table_keys(
         MethodChoice, extra=dict.fromkeys(_REPLACED, "a table that replaces this part")
     ),
@@ -219,6 +241,7 @@ def pictures() -> Iterator[tuple[Path, str]]:
 
 def table(headings: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
+    assert all(len(row) == len(headings) for row in rows), headings
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
@@ -228,13 +251,20 @@ def _defined_in(module: ModuleType) -> list[str]:
     return [n for n, v in own.items() if getattr(v, "__module__", None) == module.__name__]
 
 
-def _arguments(build: Callable[..., Any]) -> str:
-    rows = []
+def _arguments(build: Callable[..., Any], meaning: Callable[[str], str | None] | None) -> str:
+    headings, rows = ["Argument", "Is", "Default"], []
     for name, parameter in settings(build).items():
         written = as_written(parameter.default) if parameter.default is not parameter.empty else None
         default = "(needed)" if parameter.default is parameter.empty else "–" if written is None else _code(written)
         rows.append([f"`{name}`", in_words(parameter.annotation), default])
-    return table(["Argument", "Is", "Default"], rows)
+        if meaning is not None:
+            rows[-1].append(meaning(name) or "")
+    return table(headings if meaning is None else [*headings, "Meaning"], rows)
+
+
+def _first_sentence(text: str) -> str:
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return re.split(r"(?<=\.) (?=[^a-z])", paragraph)[0]
 
 
 def _code(value: Any) -> str:

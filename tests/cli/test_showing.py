@@ -1,12 +1,27 @@
 """Commands that show things."""
 
+import re
 import tomllib
 
 import pytest
 
 from fedtide import availability, methods
+from fedtide.experiments import build, loads
+from fedtide.experiments.config import toml
 
-COMMANDS = ("demo", "run", "resume", "report", "check", "methods", "availability", "cite")
+COMMANDS = ("demo", "run", "tune", "resume", "report", "check", "methods", "availability", "cite")
+
+
+REST = """
+problem = {name = "quadratic", clients = 4}
+availability = {name = "always"}
+run = {rounds = 1}
+"""
+
+
+def lines_of(table: str) -> str:
+    """The inline table's keys, a line each."""
+    return "\n".join(f"{key} = {toml(value)}" for key, value in tomllib.loads(f"x = {table}")["x"].items())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -30,16 +45,37 @@ def test_version(fedtide):
     assert result.stdout.startswith("fedtide ")
 
 
-def test_methods_lists_all(fedtide):
+def test_methods_lists_all_by_purpose(fedtide):
     result = fedtide("methods")
     assert result.exit_code == 0
-    assert all(name in result.stdout for name in methods.CATALOGUE)
+    words = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert words == [entry.name for entries in methods.by_purpose().values() for entry in entries]
+    assert sorted(words) == sorted(methods.CATALOGUE)
+    assert "\nDifferent data" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["fedsgd", "fednova", "stochastic_approximation", "scaffold"])
+def test_a_method_shows_its_own_local_work(fedtide, name):
+    text = " ".join(fedtide("methods", name).stdout.split())
+    local = re.search(r"what a client computes in a round: (\{.*?\}), or what", text)
+    assert local is not None
+    written = REST + f'[local]\n{lines_of(local[1])}\n[[methods]]\nname = "{name}"\n'
+    (method,) = build(loads(written)).methods.values()
+    own = methods.find(name).build()
+    assert (type(method.solver.work), vars(method.solver.work)) == (type(own.solver.work), vars(own.solver.work))
 
 
 def test_a_method_is_explained(fedtide):
     result = fedtide("methods", "ca_fed")
     assert result.exit_code == 0
-    for part in ("CA-Fed", "kappa_squared", "unbiased when", "@article", '[[methods]]\nname = "ca_fed"\nrate = '):
+    for part in (
+        "CA-Fed",
+        "kappa_squared",
+        "unbiased when",
+        "the price of bias",
+        "@article",
+        '[[methods]]\nname = "ca_fed"\nrate = ',
+    ):
         assert part in result.stdout
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import fedtide
-from fedtide import availability, methods
+from fedtide import aggregation, availability, estimators, methods, participation, solvers
 from fedtide.report.statistics import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,12 +37,51 @@ def test_pictures_are_up_to_date(generator):
     assert not stale, REGENERATE
 
 
-def test_the_readme_names_every_method_and_its_facts():
-    readme = (ROOT / "README.md").read_text("utf-8")
-    for entry in methods.CATALOGUE.values():
-        row = next(line for line in readme.splitlines() if f"`{entry.name}`" in line)
-        assert entry.facts.unbiased in row
-        assert entry.facts.server_memory in row
+def row_of(page: str, name: str) -> str:
+    (row,) = (line for line in page.splitlines() if line.startswith("| ") and f" `{name}` |" in line)
+    return row
+
+
+@pytest.mark.parametrize("name", methods.CATALOGUE)
+def test_readme_and_guide_have_every_method_with_its_facts(name):
+    entry = methods.find(name)
+    readme = row_of((ROOT / "README.md").read_text("utf-8"), name)
+    assert entry.facts.unbiased in readme
+    assert entry.summary.rstrip(".") in readme
+    guide = (ROOT / "docs" / "methods.md").read_text("utf-8").split("## All methods")[1]
+    row, facts = row_of(guide, name), entry.facts
+    for told in (facts.unbiased, facts.server_memory, facts.client_memory, facts.needs):
+        assert f" | {told} |" in row
+    for message in (facts.extra_up, facts.extra_down):
+        assert message in row or message == "–"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/methods.md", "docs/configuration.md"])
+def test_rows_have_as_many_cells_as_their_table_has_headings(page):
+    table: int | None = None
+    for line in (ROOT / page).read_text("utf-8").splitlines():
+        cells = line.replace("\\|", "").count("|") if line.startswith("|") else None
+        assert None in (table, cells) or cells == table, line
+        table = cells
+
+
+QUESTIONS = (ROOT / "docs" / "methods.md").read_text("utf-8").split("## What to measure")[0]
+
+
+def test_every_method_is_recommended_for_something():
+    assert [name for name in methods.CATALOGUE if f"{name}(" not in QUESTIONS] == []
+
+
+def test_every_recommendation_is_a_line_that_runs():
+    """The second column of the decision tables, with everything that the page may mean by a name."""
+    known = {}
+    for package in (fedtide, aggregation, estimators, methods, participation, solvers):
+        known |= {name: getattr(package, name) for name in package.__all__}
+    rows = [line.split(" | ") for line in QUESTIONS.splitlines() if line.startswith("| ")]
+    lines = [row[1].strip("`") for row in rows if row[1].startswith("`")]
+    assert len(lines) > 40
+    for line in lines:
+        assert isinstance(eval(line, dict(known)), fedtide.Method), line
 
 
 def test_the_readme_s_pictures_are_there_in_both_themes():

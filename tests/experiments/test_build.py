@@ -13,7 +13,7 @@ from fedtide.estimators import Discounted
 from fedtide.experiments import as_written, build, demo, dumps, loads, settings
 from fedtide.participation import Subsample
 from fedtide.solvers import Proximal
-from fedtide.work import Epochs, FullBatch, Steps, StepsPerClient
+from fedtide.work import Epochs, FullBatch, RandomSteps, Steps, StepsPerClient
 
 
 def test_what_is_named_is_built(small):
@@ -32,6 +32,9 @@ def test_what_is_named_is_built(small):
     [
         ("steps = 2\nbatch = 8", "", Steps(2, 8)),
         ("", "", Steps(5, 32)),
+        ("batch = 8", "", Steps(5, 8)),
+        ("steps = {low = 1, high = 3}\nbatch = 8", "", RandomSteps(1, 3, 8)),
+        ("steps = 2", "local = {steps = {low = 1, high = 3, fixed = true}}", RandomSteps(1, 3, 32, True)),
         ("epochs = 3", "", Epochs(3, 32)),
         ('steps = 3\nbatch = "all"', "", FullBatch(3)),
         ("steps = 2\nbatch = 8", "local = {epochs = 1}", Epochs(1, 8)),
@@ -44,6 +47,15 @@ def test_local_work(small, shared, own, work):
     )
     built = build(loads(text)).methods["two clients"].solver.work
     assert (type(built), vars(built)) == (type(work), vars(work))
+
+
+@pytest.mark.parametrize(("name", "work"), [("fedsgd", FullBatch), ("fednova", RandomSteps), ("fedavg", Steps)])
+def test_work_that_is_not_written_is_the_method_s_own(small, name, work):
+    text = small.replace("[local]\nsteps = 2\nbatch = 8\n", "").replace(
+        'name = "fedavg"\nrate', f'name = "{name}"\nlabel = "own"\nrate'
+    )
+    assert "steps" not in text
+    assert isinstance(build(loads(text)).methods["own"].solver.work, work)
 
 
 def test_steps_for_each_client(small):
@@ -126,6 +138,9 @@ _BUILD_ERRORS = [
     ("steps = 2", "steps = [1, 2]", "local: work.counts = '2 entries': must be one for each of 8 clients"),
     ("batch = 8", 'batch = "all"\nsteps = [1]',
      'local: batch = "all" needs one number of steps, the same for all clients'),
+    ("steps = 2\nbatch = 8", 'steps = {low = 1, high = 3}\nbatch = "all"',
+     'local: batch = "all" needs one number of steps, the same for all clients'),
+    ("steps = 2", "steps = {low = 3, high = 1}", "local: work.high = 1: must be 3 or more, as work.low"),
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ def test_declared_needs_are_the_policy_s(entry):
     policy = entry.build().participation
     assert entry.facts.needs_losses == (policy.needs_losses is not None)
     assert entry.facts.needs_estimates == policy.needs_estimates
+    assert entry.facts.needs_correlation == policy.needs_correlation
 
 
 def test_declared_memory_is_measured(entry):

@@ -22,6 +22,12 @@ POLICIES = {
     "sample with replacement": p.SampleWithReplacement(3),
     "everyone, equal": p.Everyone("equal"),
     "everyone, scaled": p.Everyone("scaled"),
+    "cyclic groups": p.CyclicGroups(2, 3),
+    "graph spread": p.GraphSpread(3, spread=0.5),
+    "highest loss": p.HighestLoss(2, pool=4),
+    "highest loss, remembered": p.HighestLoss(2, losses="remembered", halve_every=3),
+    "least recent": p.LeastRecent(3),
+    "separated": p.Separated(3, separation=2),
     "unbiased": p.Unbiased(),
     "most available": p.MostAvailable(0.5),
     "normalised inverse": p.NormalisedInverse(),
@@ -56,14 +62,18 @@ class World(NamedTuple):
     names: np.ndarray  # [N] whose random numbers a client has
 
     def permuted(self, order):
-        return jax.tree.map(lambda a: a[..., order], self)
+        labels = self.population.labels[order]
+        others = jax.tree.map(lambda a: a[..., order], self._replace(population=self.population._replace(labels=None)))
+        return others._replace(population=others.population._replace(labels=labels))
 
 
 def make_world():
     rng = np.random.default_rng(0)
     alpha = np.arange(1.0, CLIENTS + 1)
     pi, lam = rng.uniform(0.1, 0.9, CLIENTS), rng.uniform(-0.1, 0.9, CLIENTS)
-    truth = Population(alpha / alpha.sum(), np.full(CLIENTS, 10), pi, lam, rng.uniform(0, 0.1, CLIENTS))
+    truth = Population(
+        alpha / alpha.sum(), np.full(CLIENTS, 10), pi, lam, rng.uniform(0, 0.1, CLIENTS), rng.random((CLIENTS, 3))
+    )
     available = rng.random((ROUNDS, CLIENTS)) < pi
     available[0] = [1, 1, 0, 1, 1, 1, 0, 1]
     available[5] = available[9] = False  # nobody
@@ -139,6 +149,8 @@ def test_invites_no_more_than_it_says(policy, decisions):
 
 def test_names_do_not_matter_and_vmap_changes_nothing(policy, decisions):
     order = np.array([3, 1, 7, 0, 5, 2, 6, 4])
+    if isinstance(policy, p.CyclicGroups):  # groups are of consecutive clients: they change places within theirs
+        order = np.array([3, 1, 0, 2, 7, 5, 6, 4])
     worlds = jax.tree.map(lambda a, b: np.stack([a, b]), WORLD, WORLD.permuted(order))
     invited, weight = jax.jit(jax.vmap(decide_all, in_axes=(None, 0)))(policy, worlds)
     np.testing.assert_array_equal(invited[0], decisions.invited)
@@ -171,6 +183,9 @@ CLAIMS = {
     "uniform sample, scaled": (p.UniformSample(2, "scaled"), ALPHA, EQUAL),
     "uniform sample, equal": (p.UniformSample(2), EVEN, EQUAL),
     "sample with replacement": (p.SampleWithReplacement(3), ALPHA, ALWAYS),
+    "separated, nobody waits": (p.Separated(), EVEN, ALWAYS),
+    "highest loss of equal ones": (p.HighestLoss(2, pool=2), EVEN, ALWAYS),
+    "least recent, from the start": (p.LeastRecent(2), EVEN, ALWAYS),
     "normalised inverse": (p.NormalisedInverse(), EVEN, EQUAL),
     "rate tracking, all invited": (p.RateTracking(4), EVEN, ALWAYS),
 }

@@ -17,6 +17,18 @@ SOLVERS = {
     "proximal": s.Proximal(0.1, mu=0.5),
     "momentum": s.Momentum(0.1, decay=0.5),
     "momentum, persistent": s.Momentum(0.1, decay=0.5, persistent=True),
+    "adaptive": s.Adaptive(0.1),
+    "adaptive, adagrad": s.Adaptive(0.1, "adagrad"),
+    "adaptive, persistent": s.Adaptive(0.1, state="persistent"),
+    "adaptive, averaged": s.Adaptive(0.1, state="averaged"),
+    "adaptive steps": s.AdaptiveSteps(s.Sgd(0.1)),
+    "control variate": s.ControlVariate(s.Sgd(0.1)),
+    "control variate, momentum": s.ControlVariate(s.Momentum(0.1, decay=0.5)),
+    "periodic control variate": s.PeriodicControlVariate(s.Sgd(0.1), period=2),
+    "echo": s.Echo(s.Sgd(0.1)),
+    "own model": s.OwnModel(s.Sgd(0.1)),
+    "gradient tracking": s.GradientTracking(0.1),
+    "tail risk": s.TailRisk(0.1),
 }
 
 CLIENTS, DIMENSION = 5, 7
@@ -49,7 +61,7 @@ def solver(request):
 @pytest.fixture(scope="module")
 def memory(solver):
     """What the solver remembers, filled with numbers as if it had trained before."""
-    return jax.tree.map(lambda a: a + 0.1, solver.init(POPULATION, DIMENSION))
+    return jax.tree.map(lambda a: a + 0.1, solver.init(POPULATION, jnp.asarray(START)))
 
 
 def inner_of(solver):
@@ -109,7 +121,7 @@ def test_the_mass_is_what_multiplies_a_constant_gradient(solver):
     """η‖a‖₁: with one gradient g in all steps, and nothing remembered, Δ = mass · g."""
     if solver.sends != "change":
         pytest.skip("what it sends is not a sum of gradients")
-    memory = solver.init(POPULATION, DIMENSION)
+    memory = solver.init(POPULATION, jnp.asarray(START))
     gradient = jnp.asarray(CENTRE[0])
     constant = Task(4, lambda w, step: (jnp.float32(1), gradient))
     trained = solver.train(jnp.asarray(START), constant, row_of(memory, 0), memory.shared)
@@ -121,7 +133,7 @@ def test_a_schedule_of_ones_and_of_halves(solver):
     """Every solver follows its schedule: the rate is halved from the second round on."""
     halved = dataclasses.replace(inner_of(solver), schedule=Geometric(0.5))
     solver_ = halved if inner_of(solver) is solver else dataclasses.replace(solver, solver=halved)
-    memory = solver.init(POPULATION, DIMENSION)
+    memory = solver.init(POPULATION, jnp.asarray(START))
     one_step = task(CURVATURE[0], CENTRE[0], jnp.asarray(NOISE[0]), 1)
     first, second = (
         solver_.train(jnp.asarray(START), one_step._replace(round=t), row_of(memory, 0), memory.shared) for t in (0, 1)

@@ -234,5 +234,5 @@ def test_hold_out_leaves_a_single_sample_where_it_is():
     held = problem.hold_out(0.5)
     assert held.sizes.tolist() == [1, 1]
     assert held.test_sizes.tolist() == [0, 1]
-    with pytest.raises(fedtide.FedtideError, match=r"fraction = 1: must be in \(0, 1\)"):
+    with pytest.raises(FedtideError, match=r"fraction = 1: must be in \(0, 1\)"):
         problem.hold_out(1)

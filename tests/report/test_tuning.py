@@ -68,8 +68,8 @@ def test_words(trials):
     (outcome,) = outcomes(trials, ABOUT)
     assert outcome.chosen.values == {"rate": 1.0, "server_rate": 10.0, "mu": 0.1}
     assert sentence(outcome, MEASURES["accuracy"]) == (
-        "rate = 1, server_rate = 10, mu = 0.1: 60.0% validation accuracy, 1.00 points above the next best of 12 trials; "
-        "1 diverged."
+        "rate = 1, server_rate = 10, mu = 0.1: 60.0% validation accuracy, 1.00 points above the next best of 12 "
+        "trials; 1 diverged."
     )
     assert warnings([outcome], ABOUT) == [
         "<b>A: rate = 1 is the largest tried, server_rate = 10 is the largest tried, mu = 0.1 is the smallest tried: "

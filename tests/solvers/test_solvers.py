@@ -30,7 +30,7 @@ def test_two_steps(solver, end, loss):
 
 def test_persistent_momentum_goes_on_where_it_was():
     solver = Momentum(0.25, decay=0.5, persistent=True)
-    memory = solver.init(Population(np.ones(3) / 3, np.ones(3)), 1)
+    memory = solver.init(Population(np.ones(3) / 3, np.ones(3)), jnp.zeros(1))
     assert memory.client.shape == (3, 1)
     first = solver.train(jnp.zeros(1), TASK, memory.client[0], ())
     assert (first.w.tolist(), first.row.tolist()) == ([1.0], [-2.0])
@@ -42,7 +42,7 @@ def test_persistent_momentum_goes_on_where_it_was():
 def test_forgetful_solvers_remember_nothing():
     population = Population(np.ones(3) / 3, np.ones(3))
     for solver in (Sgd(), Proximal(), Momentum()):
-        assert tuple(solver.init(population, 4)) == ((), ())
+        assert tuple(solver.init(population, jnp.zeros(4))) == ((), ())
 
 
 @pytest.mark.parametrize(

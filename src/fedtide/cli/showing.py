@@ -33,10 +33,13 @@ def methods(
 
         if name is not None:
             return _explain_method(_find(catalogue.CATALOGUE, name))
-        table = columns("name", "what it does", "unbiased when", "needs")
-        for entry in catalogue.CATALOGUE.values():
-            table.add_row(entry.name, escape(entry.summary), escape(entry.facts.unbiased), _needs(entry.facts))
-        show(table, "", "More: fedtide methods NAME")
+        table = columns("", "")
+        for purpose, entries in catalogue.by_purpose().items():
+            table.add_row(f"[bold]{purpose.capitalize()}[/]")
+            for entry in entries:
+                table.add_row(f"  {entry.name}", escape(entry.summary))
+            table.add_row()
+        show(table, "Equations, facts, arguments and reference of one: fedtide methods NAME")
 
 
 def availability(
@@ -83,17 +86,17 @@ def _find(catalogue: dict[str, Any], name: str) -> Any:
 
 def _explain_method(entry: Any) -> None:
     facts = entry.facts
-    table = columns("fact", "")
+    table = columns("", "")
     table.add_row("unbiased when", escape(facts.unbiased))
-    table.add_row("needs", _needs(facts))
-    table.add_row("server memory", facts.server_memory)
-    table.add_row("client memory", facts.client_memory)
-    table.add_row("sent besides the model", facts.extra_up)
-    table.add_row("received besides it", facts.extra_down)
-    show(f"[bold]{escape(entry.title)}[/]", "", *_prose(entry.equations), "", table, "")
-    show(_settings(entry.build), "")
+    table.add_row("the server needs", _needs(facts))
+    table.add_row("the server keeps", facts.server_memory)
+    table.add_row("a client keeps", _or_nothing(facts.client_memory))
+    table.add_row("sent besides the model", escape(_or_nothing(facts.extra_up)))
+    table.add_row("received besides it", escape(_or_nothing(facts.extra_down)))
+    show(f"[bold]{escape(entry.title)}[/]", "", *_prose(entry.equations), "", table, "", _SYMBOLS, "")
+    show(_meanings(entry), "")
     _show_toml("[[methods]]", entry.name, _defaults(entry.build))
-    show("Also: label, local = {steps or epochs, batch}, and tables that replace a part:", "")
+    show("Any part can be replaced by another, for example:", "")
     typer.echo(
         'solver = {name = "proximal", rate = 0.1, mu = 0.01}  # or estimator, participation, aggregation, server\n'
     )
@@ -101,20 +104,61 @@ def _explain_method(entry: Any) -> None:
     typer.echo(entry.bibtex)
 
 
-def _settings(build: Callable[..., Any]) -> Table:
-    from fedtide.experiments import as_written, settings
+_SYMBOLS = (
+    "d is the size of a model, N the number of clients, π how often a client is there, λ how persistent its presence "
+    "is, α how much it should count; hats are estimates."
+)
+
+
+def _meanings(entry: Any) -> Table:
+    """The arguments of a method, its local work among them."""
+    from fedtide.experiments import settings
     from fedtide.experiments.arguments import in_words
+    from fedtide.methods.meanings import meaning
+
+    table = columns("argument", "default", "meaning")
+    for name, parameter in settings(entry.build).items():
+        words = in_words(parameter.annotation)
+        known = meaning(entry.name, name)
+        told = f"{known} ({words})" if known and words.startswith('"') else known or words
+        table.add_row(name, escape(_default(parameter)), escape(told))
+    work = next((value for value in entry.defaults.values() if hasattr(value, "minibatch")), None)
+    if work is not None:
+        told = f"what a client computes in a round: {_local(work)}, or what [local] says"
+        table.add_row("local", "", escape(told))
+    return table
+
+
+def _local(work: Any) -> str:
+    """Local work as a configuration writes it."""
     from fedtide.experiments.config import toml
+    from fedtide.work import Epochs, FullBatch, RandomSteps
+
+    if isinstance(work, FullBatch):
+        return toml({"steps": work.count, "batch": "all"})
+    if isinstance(work, RandomSteps):
+        return toml({"steps": {"low": work.low, "high": work.high}, "batch": work.batch})
+    return toml({"epochs" if isinstance(work, Epochs) else "steps": work.count, "batch": work.batch})
+
+
+def _settings(build: Callable[..., Any]) -> Table:
+    from fedtide.experiments import settings
+    from fedtide.experiments.arguments import in_words
 
     table = columns("argument", "is", "default")
     for name, parameter in settings(build).items():
-        written = as_written(parameter.default)
-        if parameter.default is inspect.Parameter.empty:
-            default = "(needed)"
-        else:
-            default = "–" if written is None else written["name"] if isinstance(written, dict) else toml(written)
-        table.add_row(name, escape(in_words(parameter.annotation)), escape(default))
+        table.add_row(name, escape(in_words(parameter.annotation)), escape(_default(parameter)))
     return table
+
+
+def _default(parameter: inspect.Parameter) -> str:
+    from fedtide.experiments import as_written
+    from fedtide.experiments.config import toml
+
+    if parameter.default is inspect.Parameter.empty:
+        return "(needed)"
+    written = as_written(parameter.default)
+    return "–" if written is None else written["name"] if isinstance(written, dict) else toml(written)
 
 
 def _show_toml(header: str, name: str, arguments: dict[str, Any]) -> None:
@@ -132,8 +176,16 @@ def _defaults(build: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _needs(facts: Any) -> str:
-    wanted = {"estimates": facts.needs_estimates, "losses": facts.needs_losses}
-    return ", ".join(name for name, needed in wanted.items() if needed) or "–"
+    wanted = {
+        "estimates of availability (π̂)": facts.needs_estimates,
+        "of its correlation (λ̂)": facts.needs_correlation,
+        "losses before the round": facts.needs_losses,
+    }
+    return ", ".join(name for name, needed in wanted.items() if needed) or "nothing but updates"
+
+
+def _or_nothing(fact: str) -> str:
+    return "nothing" if fact == "–" else fact
 
 
 def _explain_process(entry: Any) -> None:

@@ -29,7 +29,7 @@ from fedtide.experiments.arguments import Build, Context, is_file, named, parame
 from fedtide.experiments.config import Config, Local, MethodChoice
 from fedtide.experiments.place import Place
 from fedtide.methods import Method
-from fedtide.work import Epochs, FullBatch, Steps, StepsPerClient
+from fedtide.work import Epochs, FullBatch, RandomSteps, Steps, StepsPerClient
 
 
 class Experiment(NamedTuple):
@@ -141,21 +141,25 @@ def _method(choice: MethodChoice, place: Place, context: Context) -> Method:
     return method
 
 
-def _work(every: Local, mine: Local | None, sizes: Array, place: Place) -> types.Work:
-    """[local], overridden key by key by the method's own table; steps and epochs exclude each other."""
+def _work(every: Local, mine: Local | None, sizes: Array, place: Place) -> types.Work | None:
+    """[local], overridden key by key by the method's own table; None where nothing is written: the method's default."""
     own = mine.model_dump(exclude_none=True) if mine else {}
     shared = every.model_dump(exclude_none=True)
     if own.keys() & {"steps", "epochs"}:
         shared = {key: value for key, value in shared.items() if key not in ("steps", "epochs")}
     written = shared | own
+    if not written:
+        return None
     place = place.key("local") if own else Place(place.source, "local")
     batch = written.get("batch", 32)
     count = written.get("steps", written.get("epochs", 5))
     if {"steps", "epochs"} <= written.keys():
         raise place.error("steps and epochs exclude each other; give one")
-    if isinstance(count, tuple) and batch == "all":
+    if not isinstance(count, int) and batch == "all":
         raise place.error('batch = "all" needs one number of steps, the same for all clients')
     try:
+        if isinstance(count, dict):
+            return RandomSteps(**count, batch=batch)
         if isinstance(count, tuple):
             work = StepsPerClient(jnp.array(count, int), batch)
             return work.fit(np.asarray(sizes))  # one for each client?

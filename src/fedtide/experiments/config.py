@@ -54,11 +54,21 @@ class Choice(_Table):
         return dict(self.model_extra or {})
 
 
+class Drawn(_Table):
+    """Devices of different speed: a number of steps drawn from low to high, each round or once for each client."""
+
+    low: Count
+    high: Count
+    fixed: bool = False
+
+
 class Local(_Table):
     """Local work: steps or epochs, and the minibatch."""
 
-    steps: Count | tuple[Count, ...] | None = Field(
-        default=None, description="a number of minibatch steps, 0 or more, or a list with one for each client"
+    steps: Count | tuple[Count, ...] | Drawn | None = Field(
+        default=None,
+        description="a number of minibatch steps, 0 or more, a list with one for each client, "
+        "or a table {low, high} (and fixed = true) to draw them from",
     )
     epochs: Count | None = Field(default=None, description="a number of passes over the client's samples, 0 or more")
     batch: Positive | Literal["all"] | None = Field(
@@ -240,6 +250,8 @@ def _explain(error: ValidationError, written: Any, place: Place) -> Exception:
                 return place.error(f"missing; must be {description}")
             value = value[step]
             model = next((m for m in _models(field.annotation)), model)
+        elif step == model.__name__:  # the alternative of a union that is a table
+            continue
         elif first["type"] == "extra_forbidden":
             return place.key(str(step)).error(f"unknown; {did_you_mean(str(step), model.model_fields)}")
         else:

@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="AdaComm",
+    purpose="different data",
     facts=Facts(unbiased="all π equal and all α equal", extra_up="1 scalar (its loss)", extra_down="1 scalar (τ)"),
     bibtex="""
     @inproceedings{wang2019adacomm,

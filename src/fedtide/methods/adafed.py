@@ -4,14 +4,16 @@ from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Bayesian
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import NormalisedInverse
+from fedtide.schedules import Constant
 from fedtide.servers import Optimiser
 from fedtide.solvers import Sgd
-from fedtide.types import Estimator, Work
+from fedtide.types import Estimator, Schedule, Work
 from fedtide.work import Steps
 
 
 @method(
     title="AdaFed",
+    purpose="weights for the absent",
     facts=Facts(unbiased="all π equal and all α equal", needs_estimates=True, server_scalars=True),
     bibtex="""
     @article{tan2022adafed,
@@ -22,11 +24,17 @@ from fedtide.work import Steps
     """,
 )
 def adafed(
-    rate: float = 0.1, server_rate: float = 1.0, work: Work = Steps(), estimator: Estimator = Bayesian()
+    rate: float = 0.1,
+    server_rate: float = 1.0,
+    work: Work = Steps(),
+    schedule: Schedule = Constant(),
+    estimator: Estimator = Bayesian(),
 ) -> Method:
     """Inverse-availability weights, normalised over whoever is there.
 
     w ← w − η_s Σ_{k∈A} q_k Δ_k with q_k = (α_k / π̂_k) / Σ_{j∈A} (α_j / π̂_j). Steady steps, but the normalisation of
     each round re-biases it towards the available. The paper's choice of clients is not part of it.
     """
-    return Method("adafed", estimator, NormalisedInverse(), Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))
+    return Method(
+        "adafed", estimator, NormalisedInverse(), Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate)
+    )

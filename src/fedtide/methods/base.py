@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from fedtide.errors import InvalidInput, one_of
 from fedtide.types import Aggregation, Estimator, Participation, Server, Solver, part
@@ -57,6 +57,7 @@ class Facts:
 
     unbiased: str  # when E[direction] ∝ Σ α_k Δ_k
     needs_estimates: bool = False  # of availability
+    needs_correlation: bool = False  # an estimate of it, too
     needs_losses: bool = False  # before the round
     server_models: int = 1  # vectors of the size of a model that the server keeps between rounds
     server_rows: Literal["N", "K", ""] = ""  # and one more for each client, or for each of K clusters
@@ -65,6 +66,12 @@ class Facts:
     client_scalars: bool = False  # and some numbers
     extra_up: str = "–"  # sent by a client besides its model
     extra_down: str = "–"  # sent to a client besides the model
+
+    @property
+    def needs(self) -> str:
+        """In symbols: "π̂, λ̂, losses"."""
+        wanted = {"π̂": self.needs_estimates, "λ̂": self.needs_correlation, "losses": self.needs_losses}
+        return ", ".join(name for name, needed in wanted.items() if needed) or "–"
 
     @property
     def server_memory(self) -> str:
@@ -77,6 +84,20 @@ class Facts:
         """In words: "2d" for each client."""
         parts = [_times(self.client_models)] if self.client_models else []
         return " + ".join([*parts, "scalars"] if self.client_scalars else parts) or "–"
+
+
+Purpose = Literal[
+    "baselines",
+    "weights for the absent",
+    "memory for the absent",
+    "choosing whom to invite",
+    "taking turns",
+    "different data",
+    "different devices",
+    "the worst served",
+    "others",
+]
+"""What a method is there for; lists of methods are in this order."""
 
 
 def _times(models: int) -> str:
@@ -93,6 +114,7 @@ class Entry:
     build: Callable[..., Method]
     facts: Facts
     bibtex: str
+    purpose: Purpose = "others"
 
     @property
     def equations(self) -> str:
@@ -109,13 +131,21 @@ CATALOGUE: dict[str, Entry] = {}
 """Every method by name, in the order of definition."""
 
 
-def method(*, title: str, facts: Facts, bibtex: str) -> Callable[[Callable[..., Method]], Callable[..., Method]]:
+def by_purpose() -> dict[str, list[Entry]]:
+    """The catalogue's methods by what they are there for."""
+    groups = {purpose: [e for e in CATALOGUE.values() if e.purpose == purpose] for purpose in get_args(Purpose)}
+    return {purpose: entries for purpose, entries in groups.items() if entries}
+
+
+def method(
+    *, title: str, facts: Facts, bibtex: str, purpose: Purpose = "others"
+) -> Callable[[Callable[..., Method]], Callable[..., Method]]:
     """Enters a method in the catalogue under its function's name; the docstring's first line is its summary."""
 
     def enter(build: Callable[..., Method]) -> Callable[..., Method]:
         summary = (inspect.getdoc(build) or "").split("\n")[0]
         name = build.__name__
-        CATALOGUE[name] = Entry(name, title, summary, build, facts, inspect.cleandoc(bibtex))
+        CATALOGUE[name] = Entry(name, title, summary, build, facts, inspect.cleandoc(bibtex), purpose)
         return build
 
     return enter

@@ -6,9 +6,10 @@ from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Bayesian
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import CorrelationAware
+from fedtide.schedules import Constant
 from fedtide.servers import Optimiser
 from fedtide.solvers import Sgd
-from fedtide.types import Estimator, Work
+from fedtide.types import Estimator, Schedule, Work
 from fedtide.work import Steps
 
 BIBTEX = """
@@ -23,9 +24,11 @@ BIBTEX = """
 
 @method(
     title="CA-Fed",
+    purpose="weights for the absent",
     facts=Facts(
         unbiased="κ̄² → ∞ and π̂ = π",
         needs_estimates=True,
+        needs_correlation=True,
         needs_losses=True,
         server_scalars=True,
         extra_up="1 scalar from every available client",
@@ -42,6 +45,7 @@ def ca_fed(
     optimum: Literal["zero", "oracle", "running_min"] = "zero",
     strict: bool = False,
     work: Work = Steps(),
+    schedule: Schedule = Constant(),
     estimator: Estimator = Bayesian(),
 ) -> Method:
     """Leave out clients whose persistent absence slows training more than losing them would bias it.
@@ -51,4 +55,4 @@ def ca_fed(
     w ← w − η_s Σ_{k∈A, q_k>0} q_k Δ_k. κ̄² → ∞ never excludes (it is `unbiased`); κ̄² = 0 keeps the fastest learners.
     """
     policy = CorrelationAware(kappa_squared, smoothing, threshold, optimum, strict)
-    return Method("ca_fed", estimator, policy, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))
+    return Method("ca_fed", estimator, policy, Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate))

@@ -16,6 +16,7 @@ from fedtide.work import Steps
 
 @method(
     title="ClusterFedVARP",
+    purpose="memory for the absent",
     facts=Facts(unbiased="all π equal", server_models=1, server_rows="K", server_scalars=True),
     bibtex=BIBTEX,
 )

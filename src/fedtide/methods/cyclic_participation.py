@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Cyclic participation",
+    purpose="taking turns",
     facts=Facts(unbiased="groups alike, all π equal and all α equal"),
     bibtex="""
     @inproceedings{cho2023cyclic,

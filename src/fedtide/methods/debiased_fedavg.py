@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Debiased FedAvg",
+    purpose="weights for the absent",
     facts=Facts(unbiased="once r̂ has converged", server_scalars=True),
     bibtex="""
     @inproceedings{sun2025debiasing,

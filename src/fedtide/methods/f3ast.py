@@ -4,14 +4,16 @@ from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import RateTracking
+from fedtide.schedules import Constant
 from fedtide.servers import Optimiser
 from fedtide.solvers import Sgd
-from fedtide.types import Work
+from fedtide.types import Schedule, Work
 from fedtide.work import Steps
 
 
 @method(
     title="F3AST",
+    purpose="choosing whom to invite",
     facts=Facts(unbiased="as β → 0, once r has converged", server_scalars=True),
     bibtex="""
     @article{ribero2023f3ast,
@@ -28,6 +30,7 @@ def f3ast(
     smoothing: float = 0.01,
     correlated: bool = False,
     work: Work = Steps(),
+    schedule: Schedule = Constant(),
 ) -> Method:
     """Invite the available clients that have taken part least for their importance.
 
@@ -35,4 +38,4 @@ def f3ast(
     w ← w − η_s Σ_{k∈S} (α_k / r_k) Δ_k. It tracks the rate r of its own selection and needs no estimate of π.
     """
     policy = RateTracking(clients, smoothing, correlated)
-    return Method("f3ast", Blind(), policy, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))
+    return Method("f3ast", Blind(), policy, Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate))

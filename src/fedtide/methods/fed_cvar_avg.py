@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Fed-CVaR-Avg",
+    purpose="the worst served",
     facts=Facts(
         unbiased="never, on purpose: it leans towards large losses (γ = 1: as FedAvg)",
         extra_up="1 scalar (t)",

@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedAU",
+    purpose="weights for the absent",
     facts=Facts(unbiased="once ω = 1/π, without a cutoff", needs_estimates=True, server_scalars=True),
     bibtex="""
     @inproceedings{wang2024fedau,

@@ -25,6 +25,7 @@ BIBTEX = """
 
 @method(
     title="FedAvg",
+    purpose="baselines",
     facts=Facts(unbiased="all π equal and all α equal"),
     bibtex=BIBTEX,
 )

@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedExP",
+    purpose="different data",
     facts=Facts(unbiased="everybody takes part", server_models=2, extra_up="1 scalar (‖Δ_k‖²)"),
     bibtex="""
     @inproceedings{jhunjhunwala2023fedexp,

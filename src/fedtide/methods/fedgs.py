@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedGS",
+    purpose="choosing whom to invite",
     facts=Facts(unbiased="all clients chosen equally often, all α equal", server_scalars=True),
     bibtex="""
     @inproceedings{wang2023fedgs,

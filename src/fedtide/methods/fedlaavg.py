@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedLaAvg",
+    purpose="memory for the absent",
     facts=Facts(
         unbiased="up to staleness, for any availability", server_models=2, server_rows="N", server_scalars=True
     ),

@@ -13,6 +13,7 @@ from fedtide.work import RandomSteps
 
 @method(
     title="FedNova",
+    purpose="different devices",
     facts=Facts(unbiased="all π equal and all α equal, for any local work", extra_up="1 scalar (‖a_k‖₁)"),
     bibtex="""
     @inproceedings{wang2020fednova,

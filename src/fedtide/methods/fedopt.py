@@ -22,7 +22,12 @@ BIBTEX = """
     """
 
 
-@method(title="FedAdagrad", facts=Facts(unbiased="all π equal and all α equal", server_models=2), bibtex=BIBTEX)
+@method(
+    title="FedAdagrad",
+    purpose="different data",
+    facts=Facts(unbiased="all π equal and all α equal", server_models=2),
+    bibtex=BIBTEX,
+)
 def fedadagrad(
     rate: float = 0.1,
     server_rate: float = 0.1,
@@ -39,7 +44,12 @@ def fedadagrad(
     return _adaptive("fedadagrad", Sgd(rate, work, schedule), Optimiser("adagrad", server_rate, options))
 
 
-@method(title="FedAdam", facts=Facts(unbiased="all π equal and all α equal", server_models=3), bibtex=BIBTEX)
+@method(
+    title="FedAdam",
+    purpose="different data",
+    facts=Facts(unbiased="all π equal and all α equal", server_models=3),
+    bibtex=BIBTEX,
+)
 def fedadam(
     rate: float = 0.1,
     server_rate: float = 0.1,
@@ -59,7 +69,12 @@ def fedadam(
     return _adaptive("fedadam", Sgd(rate, work, schedule), Optimiser("adam", server_rate, options))
 
 
-@method(title="FedYogi", facts=Facts(unbiased="all π equal and all α equal", server_models=3), bibtex=BIBTEX)
+@method(
+    title="FedYogi",
+    purpose="different data",
+    facts=Facts(unbiased="all π equal and all α equal", server_models=3),
+    bibtex=BIBTEX,
+)
 def fedyogi(
     rate: float = 0.1,
     server_rate: float = 0.1,

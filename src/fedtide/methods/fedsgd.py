@@ -12,7 +12,7 @@ from fedtide.types import Schedule, Work
 from fedtide.work import FullBatch
 
 
-@method(title="FedSGD", facts=Facts(unbiased="all π equal and all α equal"), bibtex=BIBTEX)
+@method(title="FedSGD", purpose="baselines", facts=Facts(unbiased="all π equal and all α equal"), bibtex=BIBTEX)
 def fedsgd(
     rate: float = 0.1, server_rate: float = 1.0, work: Work = FullBatch(1), schedule: Schedule = Constant()
 ) -> Method:

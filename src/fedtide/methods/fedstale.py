@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedStale",
+    purpose="memory for the absent",
     facts=Facts(unbiased="π̂ = π", needs_estimates=True, server_models=2, server_rows="N", server_scalars=True),
     bibtex="""
     @article{rodio2024fedstale,

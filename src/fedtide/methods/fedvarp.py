@@ -21,6 +21,7 @@ BIBTEX = """
 
 @method(
     title="FedVARP",
+    purpose="memory for the absent",
     facts=Facts(unbiased="all π equal; the bias at unequal π is transient", server_models=2, server_rows="N"),
     bibtex=BIBTEX,
 )

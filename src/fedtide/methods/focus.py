@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FOCUS",
+    purpose="memory for the absent",
     facts=Facts(unbiased="up to staleness; exactly where it comes to rest", server_models=2, client_models=1),
     bibtex="""
     @inproceedings{ying2025focus,

@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Generalised FedAvg",
+    purpose="taking turns",
     facts=Facts(unbiased="over a period in which everybody takes part equally often", server_models=2),
     bibtex="""
     @inproceedings{wang2022unified,

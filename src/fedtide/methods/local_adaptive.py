@@ -14,6 +14,7 @@ from fedtide.work import Steps
 
 @method(
     title="Local adaptive",
+    purpose="different devices",
     facts=Facts(unbiased="all π equal and all α equal", extra_up="d (the sum of its preconditioners)"),
     bibtex="""
     @misc{wang2021local,

@@ -5,14 +5,16 @@ from fedtide.estimators import Bayesian
 from fedtide.methods.base import Facts, Method, method
 from fedtide.methods.ca_fed import BIBTEX
 from fedtide.participation import MostAvailable
+from fedtide.schedules import Constant
 from fedtide.servers import Optimiser
 from fedtide.solvers import Sgd
-from fedtide.types import Estimator, Work
+from fedtide.types import Estimator, Schedule, Work
 from fedtide.work import Steps
 
 
 @method(
     title="More available",
+    purpose="weights for the absent",
     facts=Facts(unbiased="never: blind to the clients it drops", needs_estimates=True, server_scalars=True),
     bibtex=BIBTEX,
 )
@@ -21,6 +23,7 @@ def most_available(
     server_rate: float = 1.0,
     fraction: float = 0.5,
     work: Work = Steps(),
+    schedule: Schedule = Constant(),
     estimator: Estimator = Bayesian(),
 ) -> Method:
     """Keep the more available clients and weigh them by the inverse of their availability.
@@ -29,4 +32,6 @@ def most_available(
     optimum of the kept clients only.
     """
     policy = MostAvailable(fraction)
-    return Method("most_available", estimator, policy, Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))
+    return Method(
+        "most_available", estimator, policy, Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate)
+    )

@@ -27,6 +27,7 @@ def _method(name: str, policy: HighestLoss, rate: float, server_rate: float, wor
 
 @method(
     title="pow-d",
+    purpose="choosing whom to invite",
     facts=Facts(
         unbiased=_UNBIASED,
         needs_losses=True,
@@ -55,6 +56,7 @@ def pow_d(
 
 @method(
     title="cpow-d",
+    purpose="choosing whom to invite",
     facts=Facts(
         unbiased=_UNBIASED,
         needs_losses=True,
@@ -80,7 +82,12 @@ def cpow_d(
     return _method("cpow_d", HighestLoss(clients, candidates, "minibatch"), rate, server_rate, work, schedule)
 
 
-@method(title="rpow-d", facts=Facts(unbiased=_UNBIASED, server_scalars=True), bibtex=_BIBTEX)
+@method(
+    title="rpow-d",
+    purpose="choosing whom to invite",
+    facts=Facts(unbiased=_UNBIASED, server_scalars=True),
+    bibtex=_BIBTEX,
+)
 def rpow_d(
     rate: float = 0.1,
     server_rate: float = 1.0,
@@ -100,6 +107,7 @@ def rpow_d(
 
 @method(
     title="adapow-d",
+    purpose="choosing whom to invite",
     facts=Facts(
         unbiased="once d = m, all α equal and all π equal",
         needs_losses=True,

@@ -13,6 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="SCAFFOLD",
+    purpose="different data",
     facts=Facts(
         unbiased="all π equal and all α equal",
         server_models=2,

@@ -13,6 +13,7 @@ from fedtide.work import Epochs
 
 @method(
     title="Stochastic approximation",
+    purpose="different data",
     facts=Facts(unbiased="all π equal and all α equal"),
     bibtex="""
     @misc{srihari2024stochastic,

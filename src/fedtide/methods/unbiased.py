@@ -5,23 +5,31 @@ from fedtide.estimators import Bayesian
 from fedtide.methods.base import Facts, Method, method
 from fedtide.methods.ca_fed import BIBTEX
 from fedtide.participation import Unbiased
+from fedtide.schedules import Constant
 from fedtide.servers import Optimiser
 from fedtide.solvers import Sgd
-from fedtide.types import Estimator, Work
+from fedtide.types import Estimator, Schedule, Work
 from fedtide.work import Steps
 
 
 @method(
     title="Unbiased",
+    purpose="weights for the absent",
     facts=Facts(unbiased="π̂ = π", needs_estimates=True, server_scalars=True),
     bibtex=BIBTEX,
 )
 def unbiased(
-    rate: float = 0.1, server_rate: float = 1.0, work: Work = Steps(), estimator: Estimator = Bayesian()
+    rate: float = 0.1,
+    server_rate: float = 1.0,
+    work: Work = Steps(),
+    schedule: Schedule = Constant(),
+    estimator: Estimator = Bayesian(),
 ) -> Method:
     """Weigh everybody who is there by the inverse of their availability.
 
     w ← w − η_s Σ_{k∈A} (α_k / π̂_k) Δ_k. The expected direction is Σ α_k Δ_k when π̂ = π; a client that is rarely there
     arrives with a large weight, and persistence makes its absences long.
     """
-    return Method("unbiased", estimator, Unbiased(), Sgd(rate, work), WeightedSum(), Optimiser(rate=server_rate))
+    return Method(
+        "unbiased", estimator, Unbiased(), Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate)
+    )

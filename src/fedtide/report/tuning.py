@@ -297,7 +297,8 @@ def _lie(some: list[Outcome], found: list[Outcome]) -> str:
     names = [words.clean(outcome.method) for outcome in some]
     if len(names) > 4:
         return f"The settings of {len(names)} of {len(found)} methods lie"
-    return f"That of {names[0]} lies" if len(names) == 1 else f"Those of {', '.join(names[:-1])} and {names[-1]} lie"
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"The settings of {listed} lie"
 
 
 def _row(trial: Trial, measure: Measure) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from fedtide.types import Server, State, part
 
 class AmplifiedState(NamedTuple):
     inner: Any
-    start: Array  # [d] the model at the beginning of the period
+    start: Array  # [d] the model before the period's first step
+    begun: Array  # [] bool: whether that step has been taken
 
 
 @part
@@ -34,17 +35,19 @@ class Amplified:
         require(self.factor >= 0, "server.factor", self.factor, "0 or more")
 
     def init(self, w: Array) -> AmplifiedState:
-        return AmplifiedState(self.server.init(w), w)
+        return AmplifiedState(self.server.init(w), w, jnp.asarray(False))
 
     def step(self, state: AmplifiedState, w: Array, direction: Array) -> tuple[Array, AmplifiedState]:
+        # Taken when it is left, not when it is reached: whatever is around this server may have moved it in between.
+        start = jnp.where(state.begun, state.start, w)
         w, inner = self.server.step(state.inner, w, direction)
-        return w, state._replace(inner=inner)
+        return w, AmplifiedState(inner, start, jnp.asarray(True))
 
     def end_round(self, state: AmplifiedState, w: Array, round: Array) -> tuple[Array, AmplifiedState]:
         w, inner = self.server.end_round(state.inner, w, round)
         ends = (round + 1) % self.period == 0
-        w = jnp.where(ends, w + (self.factor - 1) * (w - state.start), w)
-        return w, AmplifiedState(inner, jnp.where(ends, w, state.start))
+        w = jnp.where(ends & state.begun, w + (self.factor - 1) * (w - state.start), w)
+        return w, AmplifiedState(inner, state.start, state.begun & ~ends)
 
     def serve(self, state: State, w: Array) -> Array:
         return self.server.serve(state.inner, w)

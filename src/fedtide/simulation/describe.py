@@ -21,7 +21,11 @@ def describe_method(label: str, method: Method) -> dict[str, Any]:
     if entry:
         facts |= {"server_memory": entry.facts.server_memory, "client_memory": entry.facts.client_memory}
     policy = method.participation  # what it needs is what its parts need, whatever was replaced
-    facts |= {"needs_estimates": policy.needs_estimates, "needs_losses": policy.needs_losses is not None}
+    facts |= {
+        "needs_estimates": policy.needs_estimates,
+        "needs_correlation": policy.needs_correlation,
+        "needs_losses": policy.needs_losses is not None,
+    }
     return {
         "label": label,
         "name": method.name,

@@ -91,28 +91,17 @@ def normalised_importance(score: Any, availability: Any) -> Importance:
     s = α is FedAvg with ratio weights, s = α/π is AdaFed.
     """
     s, pi = _scored(score, availability)
-    mass = pi @ s
-    log_u = np.arange(-36.0, 12.0, 1 / 32)
-    u = np.exp(log_u)[:, None] / mass
+    spacing = 1 / 32
+    # From where the integrand is still 0 to where the smallest score has decayed.
+    log_u = np.arange(-36.0 - np.log(pi @ s), np.log(40 / s[s > 0].min()), spacing)
     total = np.zeros(len(s))
-    for block in np.array_split(u, max(1, len(u) * len(s) // 2**22)):
-        decay = np.exp(-block * s)
-        factor = 1 - pi + pi * decay
-        with np.errstate(divide="ignore"):  # nobody left: the product, and with it the integrand, is 0
-            log_factor = np.log(factor)
-        log_others = log_factor.sum(1, keepdims=True) - log_factor
-        total += (block * decay * np.exp(np.where(np.isnan(log_others), -np.inf, log_others))).sum(0)
-    weight = s * pi * total / 32 + s * _tail(s, pi, u[-1, 0])
+    for u in np.array_split(np.exp(log_u)[:, None], max(1, len(log_u) * len(s) // 2**22)):
+        decay = np.exp(-u * s)
+        with np.errstate(divide="ignore"):
+            log_factor = np.where(pi == 1, -u * s, np.log(1 - pi + pi * decay))
+        total += (u * decay * np.exp(log_factor.sum(1, keepdims=True) - log_factor)).sum(0)
+    weight = s * pi * total * spacing
     return Importance(weight, weight / weight.sum())
-
-
-def _tail(s: np.ndarray, pi: np.ndarray, u: float) -> np.ndarray:
-    """What lies beyond the last node: only the client alone is left there, ∫_u^∞ e^{−us} du = e^{−us}/s."""
-    absent = np.where(pi < 1, 1 - pi, 1.0)
-    certain = pi == 1
-    others = np.prod(absent) / absent * np.where(certain, certain.sum() == 1, certain.sum() == 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(s > 0, pi * others * np.exp(-u * s) / s, 0.0)
 
 
 def enumerated_importance(score: Any, availability: Any) -> Importance:

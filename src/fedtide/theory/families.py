@@ -1,6 +1,6 @@
 """Families of client objectives whose optima theory can compute: quadratics and ridge softmax regression.
 
-Everything else in this package asks a family for `clients`, `dimension`, `values`, `gradients`, `hessian`,
+Everything else in this package asks a family for `clients`, `dimension`, `values`, `gradients`, `hessian`, `products`,
 `sample_covariance`, `minimise` and `client_minima` only.
 """
 
@@ -38,6 +38,10 @@ class Family(Protocol):
 
     def hessian(self, w: np.ndarray, p: np.ndarray) -> np.ndarray:
         """Σ p_k ∇²F_k(w) [d, d]."""
+        ...
+
+    def products(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """∇²F_k(w) v_k for one vector a client [N, d]."""
         ...
 
     def sample_covariance(self, w: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -98,6 +102,9 @@ class QuadraticFamily:
 
     def hessian(self, w: np.ndarray, p: np.ndarray) -> np.ndarray:
         return np.einsum("k,kij->ij", p, self.hessians)
+
+    def products(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return np.einsum("kij,kj->ki", self.hessians, v)
 
     def sample_covariance(self, w: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return np.einsum("k,kij->ij", weight, self.covariances)
@@ -167,12 +174,7 @@ class SoftmaxFamily:
 
     def gradients(self, w: np.ndarray) -> np.ndarray:
         _, residual = _cross_entropy(self._logits(w), self.y)
-        starts = np.cumsum(self.sizes) - self.sizes
-        rows = [
-            (residual[s : s + n].T @ self._inputs[s : s + n] / n).ravel()
-            for s, n in zip(starts, self.sizes, strict=True)
-        ]
-        return np.stack(rows) + self.ridge * w
+        return self._backwards(residual) + self.ridge * w
 
     def gradient(self, w: np.ndarray, p: np.ndarray) -> np.ndarray:
         return self._objective(p)[0](w)[1]
@@ -189,6 +191,13 @@ class SoftmaxFamily:
                 blocks[b, :, a] = blocks[a, :, b]
         flat = blocks.reshape(self.dimension, self.dimension)
         return flat + self.ridge * p.sum() * np.eye(self.dimension)
+
+    def products(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        share = _softmax(self._logits(w))
+        wide = v.reshape(self.clients, self.classes, -1)
+        moved = np.concatenate([self._inputs[mine] @ row.T for mine, row in zip(self._slices, wide, strict=True)])
+        moved = share * (moved - (share * moved).sum(1, keepdims=True))
+        return self._backwards(moved) + self.ridge * v
 
     def sample_covariance(self, w: np.ndarray, weight: np.ndarray) -> np.ndarray:
         _, residual = _cross_entropy(self._logits(w), self.y)
@@ -209,12 +218,22 @@ class SoftmaxFamily:
 
     @cached_property
     def client_minima(self) -> np.ndarray:
-        starts = np.cumsum(self.sizes) - self.sizes
         minima = []
-        for s, n in zip(starts, self.sizes, strict=True):
-            alone = SoftmaxFamily(self.x[s : s + n], self.y[s : s + n], np.array([n]), self.ridge, self.classes)
+        for mine in self._slices:
+            x, y = self._inputs[mine, :-1], self.y[mine]
+            alone = SoftmaxFamily(x, y, np.array([len(y)]), self.ridge, self.classes)
             minima.append(alone.values(alone.minimise(np.ones(1)))[0])
         return np.array(minima)
+
+    @cached_property
+    def _slices(self) -> list[slice]:
+        """Each client's samples."""
+        ends = np.cumsum(self.sizes)
+        return [slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
+
+    def _backwards(self, residual: np.ndarray) -> np.ndarray:
+        """[N, d]: each client's mean of residual ⊗ x̃ over its samples."""
+        return np.stack([(residual[m].T @ self._inputs[m]).ravel() / (m.stop - m.start) for m in self._slices])
 
     def _logits(self, w: np.ndarray) -> np.ndarray:
         return self._inputs @ w.reshape(self.classes, -1).T

@@ -63,9 +63,7 @@ class Tracking(NamedTuple):
     distance: np.ndarray  # [windows] sup over the window of ‖iterate − flow started at the window's first iterate‖
 
 
-def tracking(
-    gradient: Callable[[np.ndarray], np.ndarray], iterates: Any, steps: Any, window: float = 1.0
-) -> Tracking:
+def tracking(gradient: Callable[[np.ndarray], np.ndarray], iterates: Any, steps: Any, window: float = 1.0) -> Tracking:
     """sup_{t ≤ s ≤ t+window} ‖w̄(s) − w^t(s)‖ over consecutive windows of the flow's time.
 
     `iterates` [count + 1, d] are w_0 … w_count; w̄ is their interpolation at `clock(steps)`. The iterates follow the

@@ -105,16 +105,19 @@ def trade_off_weights(
     def objective(y: np.ndarray, s: float) -> float:
         return 0.5 * A @ y**2 / s + B * s + (barrier / y).sum() - c
 
+    smallest = np.inf
     for _ in range(_ITERATIONS):
         dy, ds, fall = _newton_step(A, B, pi, barrier, Q, y, s)
-        length = 1.0
-        while length > 1e-12 and not ((y + length * dy > 0).all() and s + length * ds > 0):
+        here, length = objective(y, s), 1.0
+        while not ((y + length * dy > 0).all() and s + length * ds > 0):
             length /= 2
-        here = objective(y, s)
-        while length > 1e-12 and objective(y + length * dy, s + length * ds) > here - 0.25 * length * fall:
-            length /= 2
-        if length <= 1e-12 or fall <= 1e-24 * max(1.0, abs(here)):
-            break
+        if fall < 1e-9 * abs(here):  # values are equal up to rounding: trust the step until it stops shrinking
+            if fall >= smallest:
+                break
+            smallest = fall
+        else:
+            while length > 1e-12 and objective(y + length * dy, s + length * ds) > here - 0.25 * length * fall:
+                length /= 2
         y, s = y + length * dy, s + length * ds
     y = y / (pi @ y)
     s = float(y.sum() / Q)
@@ -143,9 +146,7 @@ def _newton_step(
     return dy, float(ds), float(-(slope_y @ dy + slope_s * ds))
 
 
-def _residual(
-    A: np.ndarray, B: float, pi: np.ndarray, barrier: np.ndarray, Q: float, y: np.ndarray, s: float
-) -> float:
+def _residual(A: np.ndarray, B: float, pi: np.ndarray, barrier: np.ndarray, Q: float, y: np.ndarray, s: float) -> float:
     """Stationarity in y and s with the best multipliers ν, ω, and the constraints; in units of the largest slope."""
     slope = np.append(A * y / s - barrier / y**2, B - 0.5 * A @ y**2 / s**2)
     normals = np.stack([np.append(pi, 0), np.append(np.ones_like(y), -Q)], 1)

@@ -256,6 +256,7 @@ class Cloud(NamedTuple):
     excess: float  # ½ tr(∇²F Σ)
     distance: float  # √tr Σ, the root mean square of ‖w − w_B*‖
     covariance: np.ndarray  # Σ [d, d]
+    shift: np.ndarray  # [d] E[w] − w_B*, of the same order in h
 
 
 def stationary_cloud(
@@ -274,7 +275,8 @@ def stationary_cloud(
 
     In the axes of M, with a_i = 1 − h m_i and u_k the gradient of client k at the limit,
     Σ_ij = h² Σ_k q_k² π_k(1−π_k) u_ki u_kj [1 + a_iλ_k/(1−a_iλ_k) + a_jλ_k/(1−a_jλ_k)] / (1 − a_i a_j) + minibatches:
-    O(h), and proportional to (1+λ)/(1−λ) as h → 0.
+    O(h), and proportional to (1+λ)/(1−λ) as h → 0. A client that is there tends to have been there, so the model already
+    leans to it: the mean moves by −M⁻¹ Σ_k q_k ∇²F_k c_k, c_k = E[(1_k − π_k) x], which is 0 for λ = 0.
     """
     alpha = shares("alpha", alpha, family.clients)
     q = weights("q", q, family.clients)
@@ -290,7 +292,10 @@ def stationary_cloud(
     sums = scaled.T @ pushed + lagged.T @ pushed + pushed.T @ lagged
     covariance = (sums + setup.white) / (1 - np.outer(a, a))
     excess, turned = 0.5 * float((setup.lean * covariance).sum()), setup.axes @ covariance @ setup.axes.T
-    return Cloud(excess, float(np.sqrt(np.trace(covariance))), turned)
+    leaning = -(scaled * (lam[:, None] / (1 - lam[:, None] * a))) @ setup.axes.T  # c_k
+    pull = q @ moves.products(ends, leaning)
+    shift = -setup.axes @ ((setup.axes.T @ pull) * step / (1 - a))
+    return Cloud(excess, float(np.sqrt(np.trace(covariance))), turned, shift)
 
 
 class Comparison(NamedTuple):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fedtide.errors import InvalidInput, one_of
 
@@ -10,7 +11,10 @@ from fedtide.errors import InvalidInput, one_of
 class Bound:
     """An upper bound as a sum of named terms, so that a figure can show which of them dominates."""
 
-    terms: Mapping[str, float]
+    terms: Mapping[str, Any]
+
+    def __post_init__(self):
+        object.__setattr__(self, "terms", {name: float(term) for name, term in self.terms.items()})
 
     @property
     def total(self) -> float:

@@ -61,7 +61,7 @@ def theorem2(
 def _printed(
     q: np.ndarray, pi: np.ndarray, lam: np.ndarray, c: Constants, eta: np.ndarray, E: int, gap: float, *, ceiling: bool
 ) -> Bound:
-    """Before the division; `ceiling` takes φ/ln(1/λ(P)) as 2EDGQ Σ J_t η²_{t−J_t} (eq. 211), which (142) rounds down."""
+    """Before the division; `ceiling` takes φ/ln(1/λ(P)) as 2EDGQ Σ J_t η²_{t−J_t} (eq. 211); (142) rounds J_t down."""
     chain = product_constants(pi, lam)
     t, Q, mass, square = np.arange(1, len(eta) + 1), q.sum(), pi @ q, (eta**2).sum()
     log_term = np.maximum(np.log(2 * c.height * t) + chain.log_coefficient, 0)
@@ -74,11 +74,11 @@ def _printed(
         {
             "start": 2 * c.diameter**2 / E / mass,
             "noise": (E + 1) * (pi * q**2 @ c.noise) * square / mass,
-            "states": float(states),
+            "states": states,
             "heterogeneity": 4 * c.smoothness * (1 + E * Q) * gap * square,
             "local_steps": 2 * E**2 * c.gradient**2 * square,
             "burn_in": c.height * eta[: max(chain.threshold - 1, 0)].sum(),
-            "correlation": 2 * E * c.slope * c.gradient * Q * float(window @ earlier),
+            "correlation": 2 * E * c.slope * c.gradient * Q * (window @ earlier),
         }
     )
 

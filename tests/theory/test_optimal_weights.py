@@ -115,9 +115,8 @@ def test_trade_off_weights_are_optimal(drawn):
         return (0.5 * curvature @ q**2 + offset) / (pi @ q) + penalty * bias
 
     assert found.value == pytest.approx(objective(found.q), rel=1e-9)
-    other = on_the_simplex(
-        lambda q: objective(np.maximum(q, 1e-9)), len(pi), total, found.q * 0.7 + 0.3 * total / len(pi)
-    )
+    start = 0.7 * found.q + 0.3 * total / len(pi)
+    other = on_the_simplex(lambda q: objective(np.maximum(q, 1e-9)), len(pi), total, start)
     assert found.value <= objective(np.maximum(other, 1e-9)) * (1 + 1e-7)
     np.testing.assert_allclose(found.value, objective(np.maximum(other, 1e-9)), rtol=5e-3)
 

@@ -67,7 +67,7 @@ class QuadraticFamily:
 
     hessians: np.ndarray
     centres: np.ndarray
-    covariances: np.ndarray | None = None
+    covariances: Any = None
 
     def __post_init__(self):
         c, h = numbers("centres", self.centres), numbers("hessians", self.hessians)

@@ -275,8 +275,8 @@ def stationary_cloud(
 
     In the axes of M, with a_i = 1 − h m_i and u_k the gradient of client k at the limit,
     Σ_ij = h² Σ_k q_k² π_k(1−π_k) u_ki u_kj [1 + a_iλ_k/(1−a_iλ_k) + a_jλ_k/(1−a_jλ_k)] / (1 − a_i a_j) + minibatches:
-    O(h), and proportional to (1+λ)/(1−λ) as h → 0. A client that is there tends to have been there, so the model already
-    leans to it: the mean moves by −M⁻¹ Σ_k q_k ∇²F_k c_k, c_k = E[(1_k − π_k) x], which is 0 for λ = 0.
+    O(h), and proportional to (1+λ)/(1−λ) as h → 0. A client that is there tends to have been there, so the model
+    already leans to it: the mean moves by −M⁻¹ Σ_k q_k ∇²F_k c_k, c_k = E[(1_k − π_k) x], which is 0 for λ = 0.
     """
     alpha = shares("alpha", alpha, family.clients)
     q = weights("q", q, family.clients)

@@ -44,7 +44,8 @@ def fedavg_error(
     require(local_steps >= 1, "local_steps", local_steps, "1 or more")
     L, eta, tau = positive("smoothness", smoothness), positive("rate", rate), local_steps
     step = positive("server_rate", server_rate) * eta * tau
-    at_least("start", start, 0), at_least("noise", noise, 0), at_least("heterogeneity", heterogeneity, 0)
+    for name, value in (("start", start), ("noise", noise), ("heterogeneity", heterogeneity)):
+        at_least(name, value, 0)
     missing = (clients - cohort) / (cohort * max(clients - 1, 1))
     first, in_cohort, in_steps, absent, drift = 1, 1, 1, 1, tau * (tau - 1)
     if version == "explicit":

@@ -32,15 +32,13 @@ def theorem3(
 
     `printed` 2κ² ε_opt + 4κ² TV² Γ', `proved` 2κ² (ε_opt + 4κ² TV² Γ'), `tight` 2κ (ε_opt + 4κ TV² Γ').
     """
-    return _bound(
-        optimisation, 4 * total_variation(alpha, p) ** 2 * at_least("biased_gap", biased_gap, 0), condition, version
-    )
+    mismatch = 4 * total_variation(alpha, p) ** 2 * at_least("biased_gap", biased_gap, 0)
+    return _bound(optimisation, mismatch, condition, version)
 
 
 def _bound(optimisation: float, mismatch: float, condition: float, version: Version) -> Bound:
     check_version(version, ("printed", "proved", "tight"))
     kappa = at_least("condition", condition, 1) ** (1 if version == "tight" else 2)
     outer = 1.0 if version == "printed" else 2 * kappa
-    return Bound(
-        {"optimisation": 2 * kappa * at_least("optimisation", optimisation, 0), "bias": outer * kappa * mismatch}
-    )
+    at_least("optimisation", optimisation, 0)
+    return Bound({"optimisation": 2 * kappa * optimisation, "bias": outer * kappa * mismatch})

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedtide.cli import checking, running, showing
+from fedtide.cli import checking, predicting, running, showing
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,6 +38,7 @@ def fedtide(
       fedtide methods              what there is to compare
       fedtide availability markov  a process, and what it looks like
       fedtide check my.toml        what a configuration would run
+      fedtide theory my.toml       what theory predicts for it; see theory/my.html
       fedtide run my.toml          run it; see runs/my/report.html
     """
 
@@ -48,6 +49,7 @@ for command in (
     running.resume,
     running.report,
     checking.check,
+    predicting.theory,
     showing.methods,
     showing.availability,
     showing.cite,

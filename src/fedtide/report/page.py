@@ -38,7 +38,7 @@ def render(
         pictures["included"] = figures.included(recorded, kinds, methods)
         pictures["importance"] = figures.importance(recorded, kinds, methods)
         pictures["by_class"] = figures.by_class(classes, kinds, methods)
-    return _environment().get_template("report.html").render(
+    return environment().get_template("report.html").render(
         about=about,
         title=words.clean(about.get("title") or "Comparison of methods"),
         meta=_meta(rounds, about, len(methods), seeds["seed"].n_unique()),
@@ -71,7 +71,7 @@ def write(
     return path
 
 
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fedtide.report"),
         autoescape=True,
@@ -84,6 +84,7 @@ def _environment() -> jinja2.Environment:
         "short": words.short,
         "drawing": lambda text: Markup(text),  # our own SVG, in which labels are escaped already
         "setting": words.setting,
+        "unbroken": lambda text: text.replace(" = ", "\u00a0=\u00a0"),
         "settings": words.settings,
         "sentence": lambda name: str(name).replace("_", " "),
     }

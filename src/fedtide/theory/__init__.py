@@ -43,6 +43,7 @@ from fedtide.theory.constants import Constants, quadratic_constants, softmax_con
 from fedtide.theory.families import Family, QuadraticFamily, SoftmaxFamily
 from fedtide.theory.flow import StepConditions, Tracking, clock, flow, schedule, step_conditions, tracking
 from fedtide.theory.optimal_weights import FastestWeights, TradeOffWeights, fastest_weights, trade_off_weights
+from fedtide.theory.outlook import CaFed, Fleet, Forecast, Outlook, Plan, Training, outlook
 from fedtide.theory.prediction import (
     Cloud,
     Comparison,
@@ -63,6 +64,7 @@ from fedtide.theory.prediction import (
 __all__ = [
     "Bias",
     "Bound",
+    "CaFed",
     "Chain",
     "Cloud",
     "Comparison",
@@ -70,10 +72,14 @@ __all__ = [
     "Exclusions",
     "Family",
     "FastestWeights",
+    "Fleet",
+    "Forecast",
     "Importance",
     "Interval",
     "MixingBounds",
+    "Outlook",
     "Path",
+    "Plan",
     "Presence",
     "ProductConstants",
     "QuadraticFamily",
@@ -84,6 +90,7 @@ __all__ = [
     "StepConditions",
     "Tracking",
     "TradeOffWeights",
+    "Training",
     "Trial",
     "TwoState",
     "bias",
@@ -102,6 +109,7 @@ __all__ = [
     "from_transition",
     "lowest_correlation",
     "normalised_importance",
+    "outlook",
     "overtaking",
     "predicted_path",
     "presence",

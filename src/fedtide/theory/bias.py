@@ -93,7 +93,7 @@ def normalised_importance(score: Any, availability: Any) -> Importance:
     s, pi = _scored(score, availability)
     spacing = 1 / 32
     # From where the integrand is still 0 to where the smallest score has decayed.
-    log_u = np.arange(-36.0 - np.log(pi @ s), np.log(40 / s[s > 0].min()), spacing)
+    log_u = np.arange(-36.0 - float(np.log(pi @ s)), float(np.log(40 / s[s > 0].min())), spacing)
     total = np.zeros(len(s))
     for u in np.array_split(np.exp(log_u)[:, None], max(1, len(log_u) * len(s) // 2**22)):
         decay = np.exp(-u * s)
@@ -112,7 +112,7 @@ def enumerated_importance(score: Any, availability: Any) -> Importance:
     s, pi = _scored(score, availability)
     kinds, kind = np.unique(np.stack([s, pi], 1), axis=0, return_inverse=True)
     counts = np.bincount(kind.ravel())
-    cases = np.prod(counts.astype(float) + 1)
+    cases = float(np.prod(counts.astype(float) + 1))
     require(cases <= _MOST_SETS, "clients", len(s), f"of few kinds: {cases:.2g} cases, at most {_MOST_SETS:,}")
     present = np.array(list(product(*(range(n + 1) for n in counts))))
     chance = np.prod([binom.pmf(present[:, g], n, kinds[g, 1]) for g, n in enumerate(counts)], axis=0)

@@ -216,8 +216,12 @@ class SoftmaxFamily:
         start = np.zeros(self.dimension) if start is None else start
         return _newton(*self._objective(p), start, floor=self.ridge)
 
-    @cached_property
+    @property
     def client_minima(self) -> np.ndarray:
+        return self._minima
+
+    @cached_property
+    def _minima(self) -> np.ndarray:
         minima = []
         for mine in self._slices:
             x, y = self._inputs[mine, :-1], self.y[mine]

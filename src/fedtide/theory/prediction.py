@@ -139,11 +139,12 @@ def settled_exclusions(
 
 
 class Path(NamedTuple):
-    """The predicted error F(w_t) − F*, round by round, and what it is made of: it is the sum of the three."""
+    """The predicted error F(w_t) − F* at some rounds, and what it is made of: it is the sum of the three."""
 
-    convergence: np.ndarray  # [T+1] what the mean path has still to go
+    rounds: np.ndarray  # [P] rounds looked at, the last included
+    convergence: np.ndarray  # [P] what the mean path has still to go
     bias: float  # F(w_B*) − F*: what stays however long one trains
-    cloud: np.ndarray  # [T+1] ½ tr(∇²F Σ_t), from who happens to be there and from minibatches
+    cloud: np.ndarray  # [P] ½ tr(∇²F Σ_t), from who happens to be there and from minibatches
     end: np.ndarray  # [d] where the mean path is after T rounds
     spread: float  # √tr Σ_T: the predicted distance of a run from the mean path
 
@@ -167,6 +168,8 @@ def predicted_path(
     optimum: np.ndarray | None = None,
     limit: np.ndarray | None = None,
     cloud: bool = True,
+    together: Any = None,
+    record: Any = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Path:
     """The mean path of w ← w − h Σ_{k∈A} q_k ∇F_k(w) and the covariance of a run around it, to first order in h.
@@ -178,8 +181,10 @@ def predicted_path(
     + h² Σ_k π_k q_k² Cov_k/n, where `samples` n are those of a client in a round (E minibatches of b: n = E b).
     At the limit this is a factor of about (1+λ_k)/(1−λ_k) for each client: what correlation costs.
 
-    `dynamics` is the family of the updates where it differs from `family` (`QuadraticFamily.after_local_steps`);
-    `optimum` w* and `limit` w_B* where they are known already. Normalised policies: pass q_k = E[a_k]/π_k.
+    `together` is the cluster of each client, for clients that come and go as one (alike in π and λ). `record` are the
+    rounds to look at, all unless given. `dynamics` is the family of the updates where it differs from `family`
+    (`QuadraticFamily.after_local_steps`); `optimum` w* and `limit` w_B* where they are known already. For a policy
+    that normalises pass q_k = E[a_k]/π_k.
     """
     alpha = shares("alpha", alpha, family.clients)
     q = weights("q", q, family.clients)
@@ -193,22 +198,25 @@ def predicted_path(
     ends = moves.minimise(mass) if limit is None else limit
     lowest, floor = float(alpha @ family.values(true)), float(alpha @ family.values(ends))
     w = np.asarray(start, float).copy()
-    noise = _Cloud(family, moves, alpha, q, pi, lam, h, ends, samples) if cloud else None
-    value, size = np.empty(rounds + 1), np.zeros(rounds + 1)
+    noise = _Cloud(family, moves, alpha, q, pi, lam, h, ends, samples, together) if cloud else None
+    shown = np.arange(rounds + 1) if record is None else np.unique([*np.asarray(record, int), rounds])
+    require(bool((shown >= 0).all() and shown[-1] == rounds), "record", record, f"rounds from 0 to {rounds}")
+    value, size = np.full(len(shown), np.inf), np.zeros(len(shown))
+    at = 0
     for t in range(rounds + 1):
-        value[t] = alpha @ family.values(w)
-        if noise is not None:
-            size[t] = noise.excess
-        if t == rounds or not np.isfinite(value[t]) or value[t] > 1e12 * max(1.0, abs(value[0])):
-            value[t:], size[t:] = value[t], size[t]
-            break
+        if t == shown[at]:
+            value[at] = alpha @ family.values(w)
+            size[at] = 0.0 if noise is None else noise.excess
+            if t == rounds or not value[at] <= 1e12 * max(1.0, abs(value[0])):
+                break  # at the end, or diverged: the rest stays infinite
+            at += 1
         gradients = moves.gradients(w)
         if noise is not None:
             noise.advance(gradients)
         w = w - h * (mass @ gradients)
         progress(t + 1)
     spread = float(np.sqrt(max(np.trace(noise.covariance), 0))) if noise is not None else float("nan")
-    return Path(value - floor, max(floor - lowest, 0.0), size, w, spread)
+    return Path(shown, value - floor, max(floor - lowest, 0.0), size, w, spread)
 
 
 class _Cloud:
@@ -225,23 +233,33 @@ class _Cloud:
         h: float,
         limit: np.ndarray,
         samples: float,
+        together: Any,
     ):
         values, self.axes = np.linalg.eigh(moves.hessian(limit, pi * q))
         self.keep = 1 - h * values
         self.lean = self.axes.T @ family.hessian(limit, alpha) @ self.axes
         minibatches = self.axes.T @ family.sample_covariance(limit, pi * q**2) @ self.axes / samples
         self.white = h**2 * minibatches
-        self.q, self.lam, self.h, self.variance = q, lam, h, pi * (1 - pi)
         self.covariance = np.zeros_like(self.lean)
-        self.with_client = np.zeros((len(q), len(limit)))  # c_k
+        # Clients that come and go together act as one, whose push is the sum of theirs.
+        cluster = np.arange(len(q)) if together is None else np.unique(together, return_inverse=True)[1].ravel()
+        first = np.unique(cluster, return_index=True)[1]
+        self.sums = None if together is None else (np.arange(len(first))[:, None] == cluster).astype(float)
+        self.push, self.lam, self.variance = h * q, lam[first], (pi * (1 - pi))[first]
+        self.with_client = np.zeros((len(first), len(limit)))  # c_k
 
     @property
     def excess(self) -> float:
         """½ tr(∇²F Σ)."""
         return 0.5 * float((self.lean * self.covariance).sum())
 
+    def pushes(self, gradients: np.ndarray) -> np.ndarray:
+        """What a client's (or a cluster's) presence moves."""
+        pushed = self.push[:, None] * (gradients @ self.axes)
+        return pushed if self.sums is None else self.sums @ pushed
+
     def advance(self, gradients: np.ndarray) -> None:
-        pushed = self.h * self.q[:, None] * (gradients @ self.axes)  # what a client's presence moves
+        pushed = self.pushes(gradients)
         moved = self.keep * self.with_client
         cross = moved.T @ pushed
         fresh = (pushed.T * self.variance) @ pushed
@@ -284,8 +302,8 @@ def stationary_cloud(
     lam = correlations("correlation", correlation, family.clients)
     moves = family if dynamics is None else dynamics
     ends = moves.minimise(pi * q) if limit is None else limit
-    setup = _Cloud(family, moves, alpha, q, pi, lam, positive("step", step), ends, samples)
-    a, pushed = setup.keep, step * q[:, None] * (moves.gradients(ends) @ setup.axes)
+    setup = _Cloud(family, moves, alpha, q, pi, lam, positive("step", step), ends, samples, None)
+    a, pushed = setup.keep, setup.pushes(moves.gradients(ends))
     require(bool((np.abs(a) < 1).all()), "step", step, f"below {2 * step / (1 - a.min()):.4g}, or training diverges")
     scaled = pushed * setup.variance[:, None]
     lagged = scaled * (lam[:, None] * a / (1 - lam[:, None] * a))

@@ -1,0 +1,181 @@
+"""From a configuration to what theory says about it."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedtide.aggregation import WeightedSum
+from fedtide.availability import Always, Bernoulli, Clusters, Markov, Process
+from fedtide.experiments.build import Experiment
+from fedtide.methods import Method
+from fedtide.participation import (
+    CorrelationAware,
+    Everyone,
+    MostAvailable,
+    NormalisedInverse,
+    RateTracking,
+    Subsample,
+    Unbiased,
+    UniformSample,
+)
+from fedtide.problems import Classification, Quadratic, softmax_regression
+from fedtide.servers import Optimiser
+from fedtide.solvers import Sgd
+from fedtide.theory.families import QuadraticFamily, SoftmaxFamily
+from fedtide.theory.outlook import CaFed, Fleet, Outlook, Plan, Training, outlook
+from fedtide.work import Epochs, FullBatch, Steps, StepsPerClient
+
+_NUMBERS_SAMPLED = 4_000_000  # at most so many clients × rounds of a process that has no formula
+_MOST_PARAMETERS = 1500  # beyond that the spread of runs is left out: it costs their cube
+_NEVER = 1e-12  # stands for an availability of 0
+
+
+def foresee(
+    experiment: Experiment, rounds: int, progress: Callable[[str, int], None] = lambda label, done: None
+) -> Outlook:
+    """What theory says about an experiment: presence, bias, predicted paths, whom CA-Fed leaves out, bounds."""
+    fleet = _fleet(experiment.availability, np.asarray(experiment.problem.importance, float))
+    sizes = np.asarray(experiment.problem.sizes)
+    plans = {label: plan(method, fleet, sizes) for label, method in experiment.methods.items()}
+    family = family_of(experiment.problem)
+    if family is None:
+        said = "This model is neither quadratic nor ridge softmax regression, so its path is not predicted."
+        plans = {
+            label: p._replace(note=" ".join(filter(None, (p.note, _without_family(p) or said))))
+            for label, p in plans.items()
+        }
+        return outlook(fleet, plans, rounds, progress=progress)
+    start = _start(experiment.problem)
+    cloud = family.dimension <= _MOST_PARAMETERS
+    return outlook(fleet, plans, rounds, family, start, cloud=cloud, progress=progress)
+
+
+def family_of(problem: Any) -> QuadraticFamily | SoftmaxFamily | None:
+    """The problem as theory knows it; None where it does not."""
+    if isinstance(problem, Quadratic):
+        noise = np.asarray(problem.noise, float)
+        covariances = np.einsum("kmi,kmj->kij", noise, noise) / noise.shape[1]
+        return QuadraticFamily(np.asarray(problem.hessians), np.asarray(problem.centres), covariances)
+    if not isinstance(problem, Classification) or not problem.ridge > 0:
+        return None
+    params = problem.init(jax.random.key(0))
+    if not isinstance(params, dict) or set(params) != {"bias", "weight"} or np.ndim(params["weight"]) != 2:
+        return None
+    shape, classes = np.shape(problem.x)[1:], len(params["bias"])
+    if problem.model not in (softmax_regression(math.prod(shape), classes), softmax_regression(shape, classes)):
+        return None
+    return SoftmaxFamily(
+        np.asarray(problem.x, float), np.asarray(problem.y), np.asarray(problem.sizes), float(problem.ridge), classes
+    )
+
+
+def plan(method: Method, fleet: Fleet, sizes: np.ndarray) -> Plan:
+    """What a method does, as far as theory follows it."""
+    if not isinstance(method.aggregation, WeightedSum):
+        rule = type(method.aggregation).__name__
+        return Plan(
+            note=f"It does not add up weighted updates ({rule}), so neither its limit nor its path is predicted."
+        )
+    found = _weights(method.participation, fleet)
+    training, note = _training(method, sizes)
+    return found._replace(training=training, note=" ".join(filter(None, (found.note, note))))
+
+
+def _weights(policy: Any, fleet: Fleet) -> Plan:
+    alpha, pi = fleet.importance, fleet.availability
+    inverse = np.where(pi > _NEVER, alpha / pi, 0)
+    match policy:
+        case Everyone():
+            return Plan(alpha, policy.normalise)
+        case Unbiased():
+            return Plan(inverse)
+        case NormalisedInverse():
+            return Plan(inverse, normalised=True)
+        case MostAvailable():
+            kept = math.ceil(policy.fraction * len(pi) * (1 - 1e-6))
+            first = np.argsort(-pi, kind="stable")[:kept]
+            return Plan(np.where(np.isin(np.arange(len(pi)), first), inverse, 0))
+        case CorrelationAware(optimum="running_min"):
+            return Plan(note="With F* as the running minimum CA-Fed's choices depend on the run and are not predicted.")
+        case CorrelationAware():
+            oracle = policy.optimum == "oracle"
+            settings = CaFed(float(policy.kappa_squared), float(policy.threshold), policy.strict, oracle)
+            return Plan(inverse, ca_fed=settings)
+        case UniformSample(weights="equal"):
+            return Plan(np.ones_like(alpha), normalised=True, note="Sampling adds noise that the path leaves out.")
+        case Subsample():
+            inner = _weights(policy.policy, fleet)
+            return inner._replace(note=f"{inner.note} Sampling adds noise that the path leaves out.".lstrip())
+        case RateTracking():
+            return Plan(inverse, note="Taken as unbiased, which it is once its rates have settled.")
+    kind = type(policy).__name__
+    return Plan(note=f"Whom it invites ({kind}) depends on the run, so neither its limit nor its path is predicted.")
+
+
+def _training(method: Method, sizes: np.ndarray) -> tuple[Training | None, str]:
+    """The steps, or why they are not predicted."""
+    solver, server = method.solver, method.server
+    schedule = getattr(solver, "schedule", None)
+    constant = schedule is None or type(schedule).__name__ == "Constant"
+    plain = isinstance(server, Optimiser) and server.algorithm == "sgd" and not server.options
+    if not (type(solver) is Sgd and constant and plain and isinstance(solver, Sgd) and isinstance(server, Optimiser)):
+        return None, "Its steps are not plain SGD with a constant rate, so only its limit is predicted."
+    work = solver.work
+    match work:
+        case Steps():
+            steps, samples = work.count, work.count * work.batch
+        case FullBatch():
+            steps, samples = work.count, math.inf
+        case Epochs():
+            steps = float(np.mean(work.count * -(-sizes // work.batch)))
+            samples = math.inf  # a pass sees every sample once
+        case StepsPerClient():
+            steps, samples = float(np.mean(work.counts)), float(np.mean(work.counts)) * work.batch
+        case _:
+            return None, "Its local work is not a fixed number of steps, so only its limit is predicted."
+    note = ""
+    if isinstance(work, Epochs | StepsPerClient) and np.ptp(np.asarray(work.steps(sizes))) > 0:  # pyright: ignore[reportArgumentType]
+        note = "Clients take different numbers of steps; the prediction gives all of them the mean."
+    return Training(float(solver.rate), float(server.rate), steps, samples), note
+
+
+def _without_family(p: Plan) -> str:
+    return "Whom it leaves out depends on losses, so nothing is predicted." if p.ca_fed is not None else ""
+
+
+def _start(problem: Any) -> np.ndarray | None:
+    """The initial model in the family's coordinates."""
+    if isinstance(problem, Quadratic):
+        return np.asarray(problem.start, float)
+    params = problem.init(jax.random.key(0))
+    return np.hstack([np.asarray(params["weight"]), np.asarray(params["bias"])[:, None]]).astype(float).ravel()
+
+
+def _fleet(process: Process, alpha: np.ndarray) -> Fleet:
+    """π and λ where the process has them; else, and for joint behaviour, from sampled rounds."""
+    together = np.asarray(process.membership) if isinstance(process, Clusters) else None
+    inner = process.process if isinstance(process, Clusters) else process
+    chains = isinstance(inner, Always | Bernoulli | Markov)
+    observed = None
+    if not (chains and together is None):
+        rounds = int(np.clip(_NUMBERS_SAMPLED // process.clients, 200, 20_000))
+        observed = process.sample(0, rounds)
+    pi, lam = process.availability, process.correlation
+    pi = _observed(observed).mean(0) if pi is None else np.asarray(pi, float)
+    lam = _lag_one(_observed(observed)) if lam is None else np.asarray(lam, float)
+    return Fleet(alpha, np.maximum(pi, _NEVER), lam, process.classes(), chains, together, observed)
+
+
+def _observed(rounds: np.ndarray | None) -> np.ndarray:
+    assert rounds is not None  # two-state chains have formulas
+    return rounds.astype(float)
+
+
+def _lag_one(here: np.ndarray) -> np.ndarray:
+    """Lag-1 correlation of each column; 0 for constants."""
+    away = here - here.mean(0)
+    variance = (away**2).mean(0)
+    return np.divide((away[1:] * away[:-1]).mean(0), variance, out=np.zeros(here.shape[1]), where=variance > 0)

@@ -76,9 +76,7 @@ def plan(method: Method, fleet: Fleet, sizes: np.ndarray) -> Plan:
     """What a method does, as far as theory follows it."""
     if not isinstance(method.aggregation, WeightedSum):
         rule = type(method.aggregation).__name__
-        return Plan(
-            note=f"It does not add up weighted updates ({rule}), so neither its limit nor its path is predicted."
-        )
+        return Plan(note=f"It does not simply add weighted updates ({rule}): neither limit nor path is predicted.")
     found = _weights(method.participation, fleet)
     training, note = _training(method, sizes)
     return found._replace(training=training, note=" ".join(filter(None, (found.note, note))))
@@ -112,7 +110,7 @@ def _weights(policy: Any, fleet: Fleet) -> Plan:
         case RateTracking():
             return Plan(inverse, note="Taken as unbiased, which it is once its rates have settled.")
     kind = type(policy).__name__
-    return Plan(note=f"Whom it invites ({kind}) depends on the run, so neither its limit nor its path is predicted.")
+    return Plan(note=f"Its weights ({kind}) depend on the run: neither limit nor path is predicted.")
 
 
 def _training(method: Method, sizes: np.ndarray) -> tuple[Training | None, str]:

@@ -104,7 +104,7 @@ def _chooser(outlook: Outlook, label: str) -> dict[str, Any]:
     found = outlook.forecasts[label].exclusions
     assert found is not None
     last = {trial.client: trial for trial in found.trials}
-    gone = [last[k] for k in np.flatnonzero(~found.kept) if k in last]
+    gone = [trial for client, trial in last.items() if not found.kept[client]]
     gone.sort(key=lambda trial: -trial.fall)
     rows = [
         {

@@ -22,7 +22,7 @@ def presence(outlook: Outlook) -> Picture:
     """How often each kind of client is there, and how long it stays away."""
     groups = kinds(outlook)
     told = "; ".join(
-        f"{k.name}: {len(k.clients)} clients, there {percent(k.availability, 0)}, away {k.absent_run:.3g} rounds in a row"
+        f"{k.name}: {len(k.clients)} clients, there {percent(k.availability, 0)}, away {k.absent_run:.3g} at a time"
         for k in groups
     )
     caption = (

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from fedtide.report.words import clean, count, percent, value
+from fedtide.report.words import clean, count, percent
 from fedtide.theory.outlook import Forecast, Outlook
 
 PARTS = {"convergence": "still to go", "bias": "bias", "cloud": "spread of runs"}
@@ -42,9 +42,10 @@ def kinds(outlook: Outlook, most: int = 8) -> list[Kind]:
     seen, found = outlook.presence, []
     for name in dict.fromkeys(names.tolist()):
         mine = np.flatnonzero(names == name)
-        values = (seen.availability, seen.correlation, seen.absent_run, seen.present_run)
-        means = (float(np.mean(v[mine])) for v in values)
-        found.append(Kind(name, mine, *means, float(outlook.fleet.importance[mine].sum())))
+        often, lasting, away, there = (
+            float(np.mean(v[mine])) for v in (seen.availability, seen.correlation, seen.absent_run, seen.present_run)
+        )
+        found.append(Kind(name, mine, often, lasting, away, there, float(outlook.fleet.importance[mine].sum())))
     return sorted(found, key=lambda kind: (-round(kind.availability, 6), kind.correlation))
 
 
@@ -57,14 +58,10 @@ def largest_part(forecast: Forecast) -> str:
 
 
 def error(number: float) -> str:
-    """A difference of objectives."""
-    return (
-        "0"
-        if abs(number) < 1e-9
-        else value("objective", number).rstrip("0").rstrip(".")
-        if abs(number) >= 10
-        else f"{number:.2g}"
-    )
+    """A difference of objectives, in two digits."""
+    if abs(number) < 1e-9:
+        return "0"
+    return f"{number:,.0f}" if 10 <= abs(number) < 1e6 else f"{number:.2g}".replace("-", "−")
 
 
 def answer(outlook: Outlook) -> Markup:
@@ -92,9 +89,7 @@ def _limits(outlook: Outlook) -> list[Markup]:
     if faithful:
         said.append(Markup("{} for the target.").format(_list(faithful, "is headed", "are headed")))
     if biased:
-        worst_label, worst = max(
-            biased, key=lambda item: item[1].bias.error if item[1].bias else item[1].misplaced or 0
-        )
+        worst_label, worst = max(biased, key=lambda item: item[1].bias.error if item[1].bias else item[1].misplaced)
         assert worst.misplaced is not None
         cost = f", which costs {error(worst.bias.error)} in the objective however long it trains" if worst.bias else ""
         text = "{} {} farthest off: {} of the importance sits with the wrong clients{}."

@@ -64,7 +64,7 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
             if kind == "accuracy":
                 axes[0].yaxis.set_major_formatter(PERCENT)
             else:
-                maybe_log(axes[0], curves)
+                _maybe_log(axes[0], curves)
             if gaps:
                 axes[1].axhline(0, color=INK, lw=0.9, alpha=0.6)
                 _lines(axes[1], gaps, methods)
@@ -97,7 +97,7 @@ def objective(rounds: pl.DataFrame) -> Picture | None:
             axes = figure.subplots()
             _lines(axes, curves, methods)
             axes.set_ylabel("Objective")
-            maybe_log(axes, curves)
+            _maybe_log(axes, curves)
             over_rounds(axes, curves)
             name_lines(figure, axes, curves, methods, narrow)
 
@@ -163,7 +163,7 @@ def _decades(curves: dict[str, Curve]) -> float | None:
     return high / low if low > 0 and high / low > 30 else None
 
 
-def maybe_log(axes: Axes, curves: dict[str, Curve]) -> None:
+def _maybe_log(axes: Axes, curves: dict[str, Curve]) -> None:
     ratio = _decades(curves)
     if ratio is not None:
         axes.set_yscale("log")

@@ -10,7 +10,7 @@ import numpy as np
 from fedtide.files import atomic
 from fedtide.report import svg, theory_figures, words
 from fedtide.report.page import environment
-from fedtide.report.theory_words import PARTS, answer, error, kinds, largest_part, left_out
+from fedtide.report.theory_words import PARTS, Kind, answer, error, kinds, largest_part, left_out
 from fedtide.theory.outlook import Forecast, Outlook
 
 _MOST_LISTED = 20
@@ -33,7 +33,7 @@ def render(outlook: Outlook, about: Mapping[str, Any]) -> str:
         answer=answer(outlook),
         figures={name: picture for name, picture in pictures.items() if picture is not None},
         rows=[_row(label, f) for label, f in outlook.forecasts.items()],
-        kinds=[_kind(k, len(outlook.fleet.importance)) for k in kinds(outlook)],
+        kinds=[_kind(k) for k in kinds(outlook)],
         notes=[(label, f.note) for label, f in outlook.forecasts.items() if f.note],
         chooser=_chooser(outlook, choosers[0]) if choosers else None,
         bounds=_bounds(outlook),
@@ -85,7 +85,11 @@ def _row(label: str, f: Forecast) -> dict[str, str]:
     }
 
 
-def _kind(kind: Any, total: int) -> dict[str, str]:
+def _signed(number: float) -> str:
+    return f"{round(number, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def _kind(kind: Kind) -> dict[str, str]:
     def rounds(length: float) -> str:
         return f"{length:,.3g}" if np.isfinite(length) else "∞"
 
@@ -93,7 +97,7 @@ def _kind(kind: Any, total: int) -> dict[str, str]:
         "name": kind.name,
         "clients": f"{len(kind.clients):,}",
         "availability": words.percent(kind.availability),
-        "correlation": f"{kind.correlation:.2f}".replace("-", "−"),
+        "correlation": _signed(kind.correlation),
         "present": rounds(kind.present_run),
         "absent": rounds(kind.absent_run),
         "target": words.percent(kind.target),
@@ -110,7 +114,7 @@ def _chooser(outlook: Outlook, label: str) -> dict[str, Any]:
         {
             "client": trial.client,
             "availability": words.percent(outlook.fleet.availability[trial.client], 0),
-            "correlation": f"{outlook.fleet.correlation[trial.client]:.2f}".replace("-", "−"),
+            "correlation": _signed(outlook.fleet.correlation[trial.client]),
             "gap": error(float(found.gap[trial.client])),
             "gain": error(trial.faster),
             "price": error(trial.biased),

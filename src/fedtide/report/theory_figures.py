@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from fedtide.report.curves import Curve, maybe_log, name_lines, over_rounds, room_for_names
+from fedtide.report.curves import Curve, name_lines, over_rounds, room_for_names
 from fedtide.report.maps import wrapped
 from fedtide.report.picture import PERCENT, STEPS, Picture, draw_legend, legend_height, picture
 from fedtide.report.svg import INK, colour, dash
@@ -150,9 +150,12 @@ def paths(outlook: Outlook) -> Picture | None:
                 if floor > 0.5 * lowest:
                     axes.axhline(floor, color=colour(labels.index(label)), lw=1.2, ls=(0, (1.2, 2)), alpha=0.9)
             axes.grid(axis="y", color=INK, alpha=0.12, lw=0.7)
-            axes.yaxis.set_major_locator(MaxNLocator(5, steps=STEPS))
             axes.set_ylabel("Predicted error")
-            maybe_log(axes, curves)
+            axes.set_yscale("log")
+            highest = max(c.mean.max() for c in curves.values())
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if highest > 1e3 * lowest else (1.0, 2.0, 5.0)))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
             over_rounds(axes, curves)
             name_lines(figure, axes, curves, labels, narrow)
 

@@ -74,10 +74,9 @@ def _presence(outlook: Outlook) -> Markup:
     groups = kinds(outlook)
     total, here = len(outlook.fleet.importance), float(outlook.presence.availability.sum())
     text = f"Of {count(total, 'client')}, {_about(here)} are there in a round on average."
-    rarest, longest = min(groups, key=lambda k: k.availability), max(groups, key=lambda k: k.absent_run)
-    if longest.absent_run >= 2 * groups[0].absent_run and len(groups) > 1:
-        text += f" Clients of kind “{longest.name}” stay away for {_about(longest.absent_run)} rounds in a row"
-        text += "." if longest is rarest else f"; the rarest, “{rarest.name}”, for {_about(rarest.absent_run)}."
+    longest = max(groups, key=lambda k: k.absent_run)
+    if len(groups) > 1 and longest.absent_run >= 2 * groups[0].absent_run:
+        text += f" Those of kind “{longest.name}” stay away longest, {_about(longest.absent_run)} rounds in a row."
     return Markup("{}").format(text.replace(" = ", "\u00a0=\u00a0"))
 
 
@@ -92,9 +91,8 @@ def _limits(outlook: Outlook) -> list[Markup]:
         worst_label, worst = max(biased, key=lambda item: item[1].bias.error if item[1].bias else item[1].misplaced)
         assert worst.misplaced is not None
         cost = f", which costs {error(worst.bias.error)} in the objective however long it trains" if worst.bias else ""
-        text = "{} {} farthest off: {} of the importance sits with the wrong clients{}."
-        verb = "is" if len(biased) > 1 or faithful else "is off target, the"
-        said.append(Markup(text).format(_name(worst_label), verb, percent(worst.misplaced, 0), cost))
+        text = "{} is farthest off: {} of the importance sits with the wrong clients{}."
+        said.append(Markup(text).format(_name(worst_label), percent(worst.misplaced, 0), cost))
     return said
 
 

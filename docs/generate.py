@@ -35,6 +35,7 @@ from fedtide import (
     simulation,
     solvers,
     streams,
+    theory,
     types,
     work,
 )
@@ -50,7 +51,7 @@ PACKAGES: dict[str, ModuleType] = {
     module.__name__.removeprefix("fedtide."): module
     for module in (
         simulation, availability, estimators, participation, solvers, work, aggregation, servers, methods, problems,
-        partitioners, experiments, report, types, streams, errors,
+        partitioners, experiments, report, theory, types, streams, errors,
     )
 }  # fmt: skip
 NAME_IN_CONFIGURATIONS = re.compile(r"(?<!^)(?=[A-Z])")

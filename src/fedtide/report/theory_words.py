@@ -88,12 +88,16 @@ def _limits(outlook: Outlook) -> list[Markup]:
     if faithful:
         said.append(Markup("{} for the target.").format(_list(faithful, "is headed", "are headed")))
     if biased:
-        worst_label, worst = max(biased, key=lambda item: item[1].bias.error if item[1].bias else item[1].misplaced)
+        worst_label, worst = max(biased, key=lambda item: _cost(item[1]))
         assert worst.misplaced is not None
         cost = f", which costs {error(worst.bias.error)} in the objective however long it trains" if worst.bias else ""
         text = "{} is farthest off: {} of the importance sits with the wrong clients{}."
         said.append(Markup(text).format(_name(worst_label), percent(worst.misplaced, 0), cost))
     return said
+
+
+def _cost(forecast: Forecast) -> float:
+    return forecast.bias.error if forecast.bias is not None else forecast.misplaced or 0.0
 
 
 def _race(outlook: Outlook) -> list[Markup]:

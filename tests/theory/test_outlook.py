@@ -60,6 +60,13 @@ def test_steps_that_are_too_large(family):
     assert wild.forecasts["wild"].bias is not None
 
 
+def test_a_client_that_moves_the_model_far(family):
+    persistent = FLEET._replace(correlation=np.full(CLIENTS, 0.95))
+    large = Plan(ALPHA / PI, training=TRAINING._replace(server_rate=4.0))
+    assert outlook(persistent, {"u": large}, 20, family).forecasts["u"].rough
+    assert not outlook(FLEET, {"u": PLANS["unbiased"]}, 20, family).forecasts["u"].rough
+
+
 def test_without_a_family_only_weights_speak():
     found = outlook(FLEET, PLANS, 50)
     assert found.constants is None

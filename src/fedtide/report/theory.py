@@ -35,6 +35,7 @@ def render(outlook: Outlook, about: Mapping[str, Any]) -> str:
         rows=[_row(label, f) for label, f in outlook.forecasts.items()],
         kinds=[_kind(k) for k in kinds(outlook)],
         notes=[(label, f.note) for label, f in outlook.forecasts.items() if f.note],
+        rough=[words.clean(label) for label, f in outlook.forecasts.items() if f.rough and not f.diverges],
         chooser=_chooser(outlook, choosers[0]) if choosers else None,
         bounds=_bounds(outlook),
         constants=_constants(outlook),

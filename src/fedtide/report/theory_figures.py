@@ -61,9 +61,9 @@ def presence(outlook: Outlook) -> Picture:
                 Line2D([], [], color=colour(i), marker="o", ms=6, lw=0, label=name)
                 for i, name in ((2, "there"), (1, "away"))
             ]
-            runs.legend(handles=dots, loc="best", ncols=1, handlelength=0.8)
+            draw_legend(figure, dots, narrow)
 
-        return (2 * height + 150) if narrow else height + 75, paint
+        return (2 * height + 170) if narrow else height + 95, paint
 
     return picture("presence", f"Who is there. {told}.", caption, draw)
 

@@ -149,6 +149,8 @@ def left_out(outlook: Outlook, label: str) -> str:
         if mine:
             parts.append(f"{mine} of the {len(kind.clients)} of kind “{kind.name}”")
     text = f"It leaves out {count(len(out), 'client')}: {_joined(parts)}."
+    gone, kept = found.gap[out].mean(), found.gap[found.kept].mean()
+    text += f" Their loss gap is {error(float(gone))} on average, that of the kept {error(float(kept))}."
     if not found.settled:
         text += " It does not settle: without them others look better, and it goes back and forth."
     return text.replace(" = ", "\u00a0=\u00a0")

@@ -20,6 +20,7 @@ from fedtide.theory.prediction import (
 )
 
 _POINTS = 120  # rounds looked at on a path
+_FAR = 1.0  # h q_k ‖∇²F_k‖/(1−λ_k): during its stay such a client takes the model most of the way to its own optimum
 _STEP_EXPONENT = 0.6  # of η_t = η_1 t^−0.6, which Theorem 2 allows
 
 
@@ -78,6 +79,7 @@ class Forecast(NamedTuple):
     exclusions: SettledExclusions | None = None
     bound: Bound | None = None
     diverges: bool = False  # the step is too large for the mean path to converge
+    rough: bool = False  # one client's stay moves the model far, where a first-order prediction is optimistic
     note: str = ""
 
 
@@ -167,7 +169,10 @@ class _Setting(NamedTuple):
             record=recorded_rounds(self.rounds), progress=progress,
         )  # fmt: skip
         diverges = fast >= 2 or not bool(np.isfinite(path.error).all())
-        return forecast._replace(path=path, diverges=diverges, bound=self._bound(plan, there))
+        pull = plan.training.step * weight / pi * _curvatures(self.family, there.optimum) / (1 - lam)
+        return forecast._replace(
+            path=path, diverges=diverges, rough=bool(pull.max() > _FAR), bound=self._bound(plan, there)
+        )
 
     def _bound(self, plan: Plan, there: Bias) -> Bound | None:
         """Theorem 2, repaired, at the largest steps that it allows; for fixed weights of independent clients only."""
@@ -208,6 +213,16 @@ def _moves(family: Family, training: Training) -> Family:
         if training.rate * largest < 2:
             return family.after_local_steps(training.rate, int(E))
     return family
+
+
+def _curvatures(family: Family, w: np.ndarray, iterations: int = 15) -> np.ndarray:
+    """‖∇²F_k(w)‖ of each client [N], by power iteration."""
+    v = np.random.default_rng(0).normal(size=(family.clients, family.dimension))
+    norms = np.ones(family.clients)
+    for _ in range(iterations):
+        v = family.products(w, v / np.linalg.norm(v, axis=1, keepdims=True))
+        norms = np.linalg.norm(v, axis=1)
+    return norms
 
 
 def _constants(family: Family, radius: float, biased: np.ndarray, training: Training | None) -> Constants | None:

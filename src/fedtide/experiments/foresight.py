@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedtide.aggregation import WeightedSum
 from fedtide.availability import Always, Bernoulli, Clusters, Markov, Process
 from fedtide.experiments.build import Experiment
 from fedtide.methods import Method
@@ -42,11 +41,7 @@ def foresee(
     plans = {label: plan(method, fleet, sizes) for label, method in experiment.methods.items()}
     family = family_of(experiment.problem)
     if family is None:
-        said = "This model is neither quadratic nor ridge softmax regression, so its path is not predicted."
-        plans = {
-            label: p._replace(note=" ".join(filter(None, (p.note, _without_family(p) or said))))
-            for label, p in plans.items()
-        }
+        plans = {label: p if p.ca_fed is None else p._replace(note=_LOOKS_AT_LOSSES) for label, p in plans.items()}
         return outlook(fleet, plans, rounds, progress=progress)
     start = _start(experiment.problem)
     cloud = family.dimension <= _MOST_PARAMETERS
@@ -74,20 +69,47 @@ def family_of(problem: Any) -> QuadraticFamily | SoftmaxFamily | None:
 
 def plan(method: Method, fleet: Fleet, sizes: np.ndarray) -> Plan:
     """What a method does, as far as theory follows it."""
-    if not isinstance(method.aggregation, WeightedSum):
-        rule = type(method.aggregation).__name__
+    rule, solver = (type(p).__name__ for p in (method.aggregation, method.solver))
+    if solver not in _DESCENDS:
+        return Plan(note=f"Its clients do more than descend ({solver}): neither limit nor path is predicted.")
+    whole = getattr(method.aggregation, "trust", 0) == 1  # then absent clients count by their latest update in full
+    if rule == "LatestUpdates" and (whole or isinstance(method.participation, Unbiased)):
+        aim = "Its memory of everyone's updates aims at the target; its path is not predicted."
+        return Plan(_inverse(fleet), note=aim)
+    if rule not in ("WeightedSum", "Normalised"):
         return Plan(note=f"It does not simply add weighted updates ({rule}): neither limit nor path is predicted.")
     found = _weights(method.participation, fleet)
-    training, note = _training(method, sizes)
-    return found._replace(training=training, note=" ".join(filter(None, (found.note, note))))
+    steps = _steps(method.solver.work, sizes)
+    notes = [found.note]
+    if steps is None:
+        return found._replace(note=f"{found.note} Its local work varies, so only its limit is predicted.".lstrip())
+    if np.ptp(steps) > 0 and rule == "WeightedSum":
+        factor = steps / steps.mean()
+        found = found._replace(factor=factor if found.factor is None else found.factor * factor)
+        notes.append("Clients take different numbers of steps, which count as importance.")
+    training, note = _training(method, float(steps.mean())) if rule == "WeightedSum" else (None, _LIMIT_ONLY)
+    return found._replace(training=training, note=" ".join(filter(None, (*notes, note))))
+
+
+_DESCENDS = ("Sgd", "Momentum", "Proximal", "ControlVariate")
+_LIMIT_ONLY = "Its steps are not plain SGD with a constant rate, so only its limit is predicted."
+_LOOKS_AT_LOSSES = "Whom it leaves out depends on losses, so nothing is predicted."
+_SAMPLING = "Sampling adds noise that the path leaves out."
+
+
+def _inverse(fleet: Fleet) -> np.ndarray:
+    return np.where(fleet.availability > _NEVER, fleet.importance / fleet.availability, 0)
 
 
 def _weights(policy: Any, fleet: Fleet) -> Plan:
-    alpha, pi = fleet.importance, fleet.availability
-    inverse = np.where(pi > _NEVER, alpha / pi, 0)
+    alpha, pi, inverse = fleet.importance, fleet.availability, _inverse(fleet)
+    equal = Plan(np.ones_like(alpha), normalised=True)
+    scaled = equal._replace(factor=alpha * len(alpha))
     match policy:
         case Everyone():
-            return Plan(alpha, policy.normalise)
+            return {"ratio": Plan(alpha, normalised=True), "fixed": Plan(alpha), "equal": equal, "scaled": scaled}[
+                _weighing(policy)
+            ]
         case Unbiased():
             return Plan(inverse)
         case NormalisedInverse():
@@ -102,46 +124,46 @@ def _weights(policy: Any, fleet: Fleet) -> Plan:
             oracle = policy.optimum == "oracle"
             settings = CaFed(float(policy.kappa_squared), float(policy.threshold), policy.strict, oracle)
             return Plan(inverse, ca_fed=settings)
-        case UniformSample(weights="equal"):
-            return Plan(np.ones_like(alpha), normalised=True, note="Sampling adds noise that the path leaves out.")
+        case UniformSample(weights="equal"):  # whoever is there is as likely as the others, and shares equally
+            return equal._replace(note=_SAMPLING)
+        case UniformSample(weights="scaled"):
+            return scaled._replace(note=_SAMPLING)
         case Subsample():
             inner = _weights(policy.policy, fleet)
-            return inner._replace(note=f"{inner.note} Sampling adds noise that the path leaves out.".lstrip())
+            return inner._replace(note=f"{inner.note} {_SAMPLING}".lstrip())
         case RateTracking():
             return Plan(inverse, note="Taken as unbiased, which it is once its rates have settled.")
     kind = type(policy).__name__
     return Plan(note=f"Its weights ({kind}) depend on the run: neither limit nor path is predicted.")
 
 
-def _training(method: Method, sizes: np.ndarray) -> tuple[Training | None, str]:
+def _weighing(policy: Everyone) -> str:
+    return getattr(policy, "weights", "ratio" if getattr(policy, "normalise", True) else "fixed")
+
+
+def _training(method: Method, steps: float) -> tuple[Training | None, str]:
     """The steps, or why they are not predicted."""
     solver, server = method.solver, method.server
     schedule = getattr(solver, "schedule", None)
     constant = schedule is None or type(schedule).__name__ == "Constant"
     plain = isinstance(server, Optimiser) and server.algorithm == "sgd" and not server.options
-    if not (type(solver) is Sgd and constant and plain and isinstance(solver, Sgd) and isinstance(server, Optimiser)):
-        return None, "Its steps are not plain SGD with a constant rate, so only its limit is predicted."
+    if not (isinstance(solver, Sgd) and isinstance(server, Optimiser) and constant and plain):
+        return None, _LIMIT_ONLY
     work = solver.work
+    samples = steps * work.batch if isinstance(work, Steps | StepsPerClient) else math.inf  # else each counts once
+    return Training(float(solver.rate), float(server.rate), steps, samples), ""
+
+
+def _steps(work: Any, sizes: np.ndarray) -> np.ndarray | None:
+    """Local steps of each client [N]; None where they are not fixed."""
     match work:
-        case Steps():
-            steps, samples = work.count, work.count * work.batch
-        case FullBatch():
-            steps, samples = work.count, math.inf
+        case Steps() | FullBatch():
+            return np.full(len(sizes), float(work.count))
         case Epochs():
-            steps = float(np.mean(work.count * -(-sizes // work.batch)))
-            samples = math.inf  # a pass sees every sample once
+            return work.count * np.ceil(sizes / work.batch)
         case StepsPerClient():
-            steps, samples = float(np.mean(work.counts)), float(np.mean(work.counts)) * work.batch
-        case _:
-            return None, "Its local work is not a fixed number of steps, so only its limit is predicted."
-    note = ""
-    if isinstance(work, Epochs | StepsPerClient) and np.ptp(np.asarray(work.steps(sizes))) > 0:  # pyright: ignore[reportArgumentType]
-        note = "Clients take different numbers of steps; the prediction gives all of them the mean."
-    return Training(float(solver.rate), float(server.rate), steps, samples), note
-
-
-def _without_family(p: Plan) -> str:
-    return "Whom it leaves out depends on losses, so nothing is predicted." if p.ca_fed is not None else ""
+            return np.asarray(work.counts, float)
+    return None
 
 
 def _start(problem: Any) -> np.ndarray | None:

@@ -1,6 +1,7 @@
 """All that theory says about one federation and the methods it considers: the content of `fedtide theory`."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,7 @@ class Plan(NamedTuple):
 
     score: np.ndarray | None = None  # [N] weight s_k of whoever is there; None where it is not a fixed number
     normalised: bool = False  # divided by the sum over who is there
+    factor: np.ndarray | None = None  # [N] what multiplies it after that: more local steps, say
     ca_fed: CaFed | None = None  # score α/π, less those that CA-Fed leaves out
     training: Training | None = None  # None where steps are not plain SGD
     note: str = ""  # what is not predicted, and why
@@ -113,15 +115,18 @@ def outlook(
     seen = presence(fleet.availability, fleet.correlation)
     if family is None:
         forecasts = {label: _weights_only(fleet, plan) for label, plan in plans.items()}
+        for label in plans:
+            progress(label, rounds)
         return Outlook(fleet, seen, rounds, forecasts, None, None, None)
     w = np.zeros(family.dimension) if start is None else np.asarray(start, float)
     best = family.minimise(fleet.importance)
     lowest = float(fleet.importance @ family.values(best))
     radius = 2 * max(float(np.linalg.norm(w)), float(np.linalg.norm(best)), 1e-6)
     setting = _Setting(fleet, family, w, best, rounds, radius, cloud)
-    forecasts = {
-        label: setting.forecast(plan, lambda done, label=label: progress(label, done)) for label, plan in plans.items()
-    }
+    forecasts = {}
+    for label, plan in plans.items():
+        forecasts[label] = setting.forecast(plan, partial(progress, label))
+        progress(label, rounds)  # also where there is no path
     first = float(fleet.importance @ family.values(w)) - lowest
     return Outlook(fleet, seen, rounds, forecasts, _constants(family, radius, best, None), lowest, first)
 
@@ -181,7 +186,7 @@ class _Setting(NamedTuple):
         independent = self.fleet.chains and self.fleet.together is None
         E = plan.training.local_steps
         constants = _constants(self.family, self.radius, there.optimum, plan.training)
-        if plan.normalised or not independent or constants is None or int(E) != E:
+        if plan.normalised or plan.factor is not None or not independent or constants is None or int(E) != E:
             return None
         first = 1 / (2 * constants.smoothness * (1 + 2 * E * plan.score.sum()))
         steps = first * np.arange(1, self.rounds + 1) ** -_STEP_EXPONENT
@@ -201,8 +206,10 @@ def _weight(fleet: Fleet, plan: Plan) -> np.ndarray:
     """E[a_k]: exactly for independent clients, from sampled rounds for others."""
     assert plan.score is not None
     if plan.normalised and fleet.observed is not None:
-        return sampled_importance(plan.score, fleet.observed).weight
-    return expected_weights(plan.score, fleet.availability, plan.normalised).weight
+        weight = sampled_importance(plan.score, fleet.observed).weight
+    else:
+        weight = expected_weights(plan.score, fleet.availability, plan.normalised).weight
+    return weight if plan.factor is None else weight * plan.factor
 
 
 def _moves(family: Family, training: Training) -> Family:

@@ -37,6 +37,7 @@ from fedtide import (
     simulation,
     solvers,
     streams,
+    theory,
     types,
     work,
 )
@@ -53,7 +54,7 @@ PACKAGES: dict[str, ModuleType] = {
     module.__name__.removeprefix("fedtide."): module
     for module in (
         simulation, availability, estimators, participation, solvers, work, schedules, aggregation, servers, methods,
-        problems, partitioners, experiments, report, types, streams, rows, errors,
+        problems, partitioners, experiments, report, theory, types, streams, rows, errors,
     )
 }  # fmt: skip
 NAME_IN_CONFIGURATIONS = re.compile(r"(?<!^)(?=[A-Z])")

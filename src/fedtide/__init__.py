@@ -1,5 +1,8 @@
 """Federated learning when clients come and go: simulate, compare, choose."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from fedtide import (
     aggregation,
     availability,
@@ -16,6 +19,9 @@ from fedtide.errors import FedtideError
 from fedtide.methods import Method, compose
 from fedtide.simulation import Result, simulate, sweep, use_all_cores
 from fedtide.types import part
+
+if TYPE_CHECKING:
+    from fedtide import theory
 
 __version__ = "0.1.0"
 
@@ -37,6 +43,14 @@ __all__ = [
     "simulate",
     "solvers",
     "sweep",
+    "theory",
     "use_all_cores",
     "work",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`fedtide.theory` needs SciPy, so it is imported when it is first used."""
+    if name == "theory":
+        return import_module("fedtide.theory")
+    raise AttributeError(f"module 'fedtide' has no attribute '{name}'")

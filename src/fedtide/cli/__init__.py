@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedtide.cli import checking, running, showing, tuning
+from fedtide.cli import checking, predicting, running, showing, tuning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,6 +39,7 @@ def fedtide(
       fedtide availability markov  a process, and what it looks like
       fedtide check my.toml        what a configuration would run
       fedtide tune my.toml         choose its learning rates; see tuned/my/tuning.html
+      fedtide theory my.toml       what theory predicts for it; see theory/my.html
       fedtide run my.toml          run it; see runs/my/report.html
     """
 
@@ -50,6 +51,7 @@ for command in (
     running.report,
     tuning.tune,
     checking.check,
+    predicting.theory,
     showing.methods,
     showing.availability,
     showing.cite,

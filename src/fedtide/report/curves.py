@@ -52,7 +52,7 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
         caption += f" Below: the {difference} to {clean(baseline)} on the same seed, where what seeds share cancels."
 
     def draw(narrow: bool):
-        height = (300 if narrow else 340) + (130 if gaps else 0) + _room_for_names(curves, narrow)
+        height = (300 if narrow else 340) + (130 if gaps else 0) + room_for_names(curves, narrow)
 
         def paint(figure: Figure):
             ratios = [3.0, 1.5] if gaps else [1.0]
@@ -73,8 +73,8 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
                 axes[1].set_ylabel(f"vs {who}" + (", points" if kind == "accuracy" else ""))
                 if kind == "accuracy" or relative:
                     axes[1].yaxis.set_major_formatter(POINTS_APART if kind == "accuracy" else PERCENT)
-            _over_rounds(axes[-1], curves)
-            _name_lines(figure, axes[0], curves, methods, narrow)
+            over_rounds(axes[-1], curves)
+            name_lines(figure, axes[0], curves, methods, narrow)
 
         return height, paint
 
@@ -98,10 +98,10 @@ def objective(rounds: pl.DataFrame) -> Picture | None:
             _lines(axes, curves, methods)
             axes.set_ylabel("Objective")
             _maybe_log(axes, curves)
-            _over_rounds(axes, curves)
-            _name_lines(figure, axes, curves, methods, narrow)
+            over_rounds(axes, curves)
+            name_lines(figure, axes, curves, methods, narrow)
 
-        return (260 if narrow else 280) + _room_for_names(curves, narrow), paint
+        return (260 if narrow else 280) + room_for_names(curves, narrow), paint
 
     return picture("objective", alt, caption, draw)
 
@@ -172,7 +172,7 @@ def _maybe_log(axes: Axes, curves: dict[str, Curve]) -> None:
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _over_rounds(axes: Axes, curves: dict[str, Curve]) -> None:
+def over_rounds(axes: Axes, curves: dict[str, Curve]) -> None:
     last = max((c.round[-1] for c in curves.values() if len(c.round)), default=1)
     axes.set_xlim(0, max(last, 1))
     axes.set_xlabel("Round")
@@ -183,12 +183,12 @@ def _named_above(drawn: dict[str, Curve], narrow: bool) -> bool:
     return bool(drawn) and (narrow or len(drawn) > 12)
 
 
-def _room_for_names(curves: dict[str, Curve], narrow: bool) -> int:
+def room_for_names(curves: dict[str, Curve], narrow: bool) -> int:
     drawn = {m: c for m, c in curves.items() if len(c.round)}
     return legend_height([short(m, 20) for m in drawn], narrow) if _named_above(drawn, narrow) else 0
 
 
-def _name_lines(figure: Figure, axes: Axes, curves: dict[str, Curve], methods: list[str], narrow: bool) -> None:
+def name_lines(figure: Figure, axes: Axes, curves: dict[str, Curve], methods: list[str], narrow: bool) -> None:
     """Names at the ends of the lines where there is room beside them, otherwise above."""
     drawn = {m: c for m, c in curves.items() if len(c.round)}
     if not drawn:

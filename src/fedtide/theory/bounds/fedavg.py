@@ -1,0 +1,79 @@
+"""FedAvg with a uniform cohort: what client drift and partial participation cost, and what FedVARP removes.
+
+Reference: Jhunjhunwala et al., "FedVARP: tackling the variance due to partial client participation in federated
+learning", UAI 2022, Theorems 1 and 2.
+"""
+
+from typing import Literal
+
+from fedtide.errors import require
+from fedtide.theory.bounds.base import Bound, check_version
+from fedtide.theory.checks import at_least, positive
+
+Version = Literal["printed", "explicit"]
+
+
+def fedavg_error(
+    smoothness: float,
+    start: float,
+    rounds: int,
+    local_steps: int,
+    rate: float,
+    server_rate: float,
+    cohort: int,
+    clients: int,
+    noise: float,
+    heterogeneity: float,
+    version: Version = "explicit",
+) -> Bound:
+    """mean_{t<T} E‖∇F(w_t)‖² with M of N clients, uniformly without replacement, τ local steps each.
+
+    `start` is F(w_0) − F*, `noise` σ² = sup E‖g − ∇F_k‖², `heterogeneity` σ_g² = sup mean_k ‖∇F_k − ∇F‖²; convexity is
+    not needed. With η̃ = η_s η τ and ν = (N−M)/(M(N−1)):
+
+    * `printed`: the orders of the slides with constants 1: start/(η̃T) + η_sηLσ²/M + η²L²(τ−1)σ² + η̃Lνσ_g²
+      + η²L²τ(τ−1)σ_g². Shows which term dominates; bounds nothing by itself.
+    * `explicit`: constants that a proof gives when 2Lη̃ ≤ 1 and Lη(τ−1) ≤ 1/√48: 4 start/(η̃T) + 4η_sηLσ²/M
+      + 24η²L²(τ−1)σ² + 8η̃Lνσ_g² + 48η²L²(τ−1)²σ_g².
+
+    Terms: `start`, `noise`, `participation`, `drift`.
+    """
+    check_version(version, ("printed", "explicit"))
+    require(1 <= cohort <= clients, "cohort", cohort, f"from 1 to {clients}, the clients")
+    require(rounds >= 1, "rounds", rounds, "1 or more")
+    require(local_steps >= 1, "local_steps", local_steps, "1 or more")
+    L, eta, tau = positive("smoothness", smoothness), positive("rate", rate), local_steps
+    step = positive("server_rate", server_rate) * eta * tau
+    for name, value in (("start", start), ("noise", noise), ("heterogeneity", heterogeneity)):
+        at_least(name, value, 0)
+    missing = (clients - cohort) / (cohort * max(clients - 1, 1))
+    first, in_cohort, in_steps, absent, drift = 1, 1, 1, 1, tau * (tau - 1)
+    if version == "explicit":
+        require(2 * L * step <= 1 + 1e-9, "server_rate", server_rate, "small enough that 2 L η_s η τ ≤ 1")
+        require(48 * (L * eta * (tau - 1)) ** 2 <= 1 + 1e-9, "rate", rate, "small enough that L η (τ−1) ≤ 1/√48")
+        first, in_cohort, in_steps, absent, drift = 4, 4, 24, 8, 48 * (tau - 1) ** 2
+    return Bound(
+        {
+            "start": first * start / (step * rounds),
+            "noise": (in_cohort * step / tau * L / cohort + in_steps * (eta * L) ** 2 * (tau - 1)) * noise,
+            "participation": absent * step * L * missing * heterogeneity,
+            "drift": drift * (eta * L) ** 2 * heterogeneity,
+        }
+    )
+
+
+def fedvarp_error(
+    smoothness: float,
+    start: float,
+    rounds: int,
+    local_steps: int,
+    rate: float,
+    server_rate: float,
+    cohort: int,
+    clients: int,
+    noise: float,
+    heterogeneity: float,
+) -> Bound:
+    """The same for FedVARP: the participation term is gone, client drift stays. Orders with constants 1, as printed."""
+    numbers = (smoothness, start, rounds, local_steps, rate, server_rate, cohort, clients, noise, heterogeneity)
+    return Bound({**fedavg_error(*numbers, version="printed").terms, "participation": 0.0})

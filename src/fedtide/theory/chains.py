@@ -1,0 +1,284 @@
+"""Markov chains: how fast they forget, how long their runs are.
+
+`TwoState` has closed forms; `Chain` computes the same from any transition matrix. Both have the same names.
+
+Reference: Levin and Peres, "Markov chains and mixing times", 2nd ed., AMS 2017 (chapters 1, 4, 12).
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedtide.errors import require
+from fedtide.theory.checks import numbers
+
+_MOST_STEPS = 2**40
+
+
+class MixingBounds(NamedTuple):
+    """(t_rel − 1) ln(1/(2ε)) ≤ t_mix(ε) ≤ t_rel ln(1/(ε μ_min)); no upper bound for a chain that is not reversible."""
+
+    lower: float
+    upper: float
+
+
+class Runs(NamedTuple):
+    """Mean lengths in rounds."""
+
+    present: Any  # 1/((1−λ)(1−π))
+    absent: Any  # 1/((1−λ)π)
+    cycle: Any  # from one arrival to the next: their sum
+
+
+@dataclass(frozen=True)
+class TwoState:
+    """The chain of one client, states (absent, present): P(on|on) = λ + (1−λ)π, P(on|off) = (1−λ)π.
+
+    π and λ may be arrays: every quantity is then an array as well (matrices on the last two axes).
+
+    Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
+    IEEE/ACM ToN 2024, Sec. III.
+    """
+
+    availability: Any
+    correlation: Any
+
+    def __post_init__(self):
+        pi, lam = np.broadcast_arrays(
+            numbers("availability", self.availability), numbers("correlation", self.correlation)
+        )
+        require(bool(((pi > 0) & (pi <= 1)).all()), "availability", self.availability, "in (0, 1]")
+        fine = (lam >= lowest_correlation(pi) - 1e-12) & (lam < 1)
+        if not fine.all():
+            where = np.argmin(fine)
+            low = float(lowest_correlation(pi.flat[where]))
+            allowed = f"in [{low:.4g}, 1) for availability {pi.flat[where]:.4g}"
+            require(False, "correlation", float(lam.flat[where]), allowed)
+        object.__setattr__(self, "availability", pi.astype(float))
+        object.__setattr__(self, "correlation", lam.astype(float))
+
+    @property
+    def transition(self) -> np.ndarray:
+        pi, lam = self.availability, self.correlation
+        arrive, stay = (1 - lam) * pi, lam + (1 - lam) * pi
+        return _matrix([[1 - arrive, arrive], [1 - stay, stay]])
+
+    @property
+    def stationary(self) -> np.ndarray:
+        return np.stack([1 - self.availability, self.availability], -1)
+
+    @property
+    def second_eigenvalue(self) -> Any:
+        """|λ|: the eigenvalues are 1 and λ."""
+        return np.abs(self.correlation)
+
+    @property
+    def rate(self) -> Any:
+        """λ(P) = (1 + |λ₂|)/2, the paper's rate of forgetting."""
+        return (1 + self.second_eigenvalue) / 2
+
+    @property
+    def relaxation_time(self) -> Any:
+        """1/(1 − |λ|)."""
+        return 1 / (1 - self.second_eigenvalue)
+
+    def distance(self, steps: int) -> Any:
+        """d(t) = max_x TV(Pᵗ(x, ·), μ) = |λ|ᵗ max(π, 1 − π)."""
+        return self.second_eigenvalue**steps * np.maximum(self.availability, 1 - self.availability)
+
+    def mixing_time(self, distance: float = 0.25) -> Any:
+        """The smallest t with d(t) ≤ ε: ⌈ln(ε/max(π, 1−π)) / ln|λ|⌉."""
+        require(0 < distance < 1, "distance", distance, "in (0, 1)")
+        start = self.distance(0)
+        with np.errstate(divide="ignore"):
+            needed = np.log(distance / start) / np.log(self.second_eigenvalue)
+        needed = np.where(self.second_eigenvalue == 0, 1.0, np.ceil(needed - 1e-12))
+        return np.where(start <= distance, 0, np.maximum(needed, 1)).astype(int)[()]
+
+    def mixing_bounds(self, distance: float = 0.25) -> MixingBounds:
+        return _mixing_bounds(self.relaxation_time, np.minimum(self.availability, 1 - self.availability), distance)
+
+    @property
+    def hitting_times(self) -> np.ndarray:
+        """Expected rounds from x until y: 1/((1−λ)π) to arrive, 1/((1−λ)(1−π)) to leave, 0 on the diagonal."""
+        runs, nothing = self.runs, np.zeros_like(self.availability)
+        return _matrix([[nothing, runs.absent], [runs.present, nothing]])
+
+    @property
+    def return_times(self) -> np.ndarray:
+        """1/μ (Kac), whatever λ."""
+        with np.errstate(divide="ignore"):
+            return 1 / self.stationary
+
+    @property
+    def runs(self) -> Runs:
+        pi, lam = self.availability, self.correlation
+        with np.errstate(divide="ignore"):
+            present, absent = 1 / ((1 - lam) * (1 - pi)), 1 / ((1 - lam) * pi)
+        return Runs(present, absent, present + absent)
+
+    def autocovariance(self, lag: int) -> Any:
+        """Cov(1_t, 1_{t+s}) = π(1−π)λˢ."""
+        return self.availability * (1 - self.availability) * self.correlation**lag
+
+    @property
+    def long_run_variance(self) -> Any:
+        """Σ_s Cov(1_t, 1_{t+s}) over all s = π(1−π)(1+λ)/(1−λ): what an average over many rounds feels."""
+        lam = self.correlation
+        return self.availability * (1 - self.availability) * (1 + lam) / (1 - lam)
+
+    @property
+    def log_coefficient(self) -> Any:
+        """ln of C_P = √(M−1) Σ_i ‖r_i‖ ‖l_i‖ = 2 √2 √(π² + (1−π)²) for M = 2 states (balanced eigenvectors)."""
+        return _log_spread(self.availability)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Any irreducible and aperiodic chain with finitely many states, from its transition matrix."""
+
+    transition: np.ndarray
+
+    def __post_init__(self):
+        matrix = numbers("transition", self.transition)
+        square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.size > 0
+        require(square, "transition", self.transition, "a square matrix of probabilities")
+        stochastic = bool((matrix >= -1e-12).all() and np.allclose(matrix.sum(1), 1, atol=1e-9))
+        require(stochastic, "transition", self.transition, "rows of probabilities that sum to 1")
+        object.__setattr__(self, "transition", matrix)
+        moduli = np.sort(np.abs(np.linalg.eigvals(matrix)))
+        ergodic = len(matrix) == 1 or moduli[-2] < 1 - 1e-12
+        require(bool(ergodic), "transition", self.transition, "irreducible and aperiodic")
+
+    @property
+    def stationary(self) -> np.ndarray:
+        """μ = μP with Σμ = 1."""
+        states = len(self.transition)
+        equations = np.vstack([self.transition.T - np.eye(states), np.ones(states)])
+        law = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
+        return np.maximum(law, 0) / np.maximum(law, 0).sum()
+
+    @property
+    def second_eigenvalue(self) -> float:
+        """The second largest modulus of the eigenvalues; 0 with one state."""
+        moduli = np.sort(np.abs(np.linalg.eigvals(self.transition)))
+        return float(moduli[-2]) if len(moduli) > 1 else 0.0
+
+    @property
+    def rate(self) -> float:
+        """λ(P) = (1 + |λ₂|)/2."""
+        return (1 + self.second_eigenvalue) / 2
+
+    @property
+    def relaxation_time(self) -> float:
+        """1/(1 − |λ₂|)."""
+        return 1 / (1 - self.second_eigenvalue)
+
+    @property
+    def reversible(self) -> bool:
+        """Detailed balance: μ_x P_xy = μ_y P_yx."""
+        flow = self.stationary[:, None] * self.transition
+        return bool(np.allclose(flow, flow.T, atol=1e-10))
+
+    def distance(self, steps: int) -> float:
+        """d(t) = max_x TV(Pᵗ(x, ·), μ)."""
+        power = np.linalg.matrix_power(self.transition, steps)
+        return float(np.abs(power - self.stationary).sum(1).max() / 2)
+
+    def mixing_time(self, distance: float = 0.25) -> int:
+        """The smallest t with d(t) ≤ ε; d does not increase, so by doubling and bisection."""
+        require(0 < distance < 1, "distance", distance, "in (0, 1)")
+        if self.distance(0) <= distance:
+            return 0
+        high = 1
+        while self.distance(high) > distance:
+            high *= 2
+            require(high < _MOST_STEPS, "transition", self.transition, "a chain that mixes in fewer than 2⁴⁰ rounds")
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.distance(middle) > distance else (low, middle)
+        return high
+
+    def mixing_bounds(self, distance: float = 0.25) -> MixingBounds:
+        bounds = _mixing_bounds(self.relaxation_time, self.stationary.min(), distance)
+        return bounds if self.reversible else MixingBounds(bounds.lower, np.inf)
+
+    @property
+    def hitting_times(self) -> np.ndarray:
+        """h_xy, expected rounds from x until y: h_xy = 1 + Σ_z P_xz h_zy for x ≠ y, h_yy = 0."""
+        states = len(self.transition)
+        times = np.zeros((states, states))
+        for y in range(states):
+            others = np.arange(states) != y
+            system = np.eye(states - 1) - self.transition[np.ix_(others, others)]
+            times[others, y] = np.linalg.solve(system, np.ones(states - 1))
+        return times
+
+    @property
+    def return_times(self) -> np.ndarray:
+        """Expected rounds from x back to x: 1 + Σ_z P_xz h_zx = 1/μ_x (Kac)."""
+        return 1 + np.einsum("xz,zx->x", self.transition, self.hitting_times)
+
+    @property
+    def log_coefficient(self) -> float:
+        """ln of C_P = √(M−1) Σ_i ‖r_i‖ ‖l_i‖ over right and left eigenvectors with l_i r_i = 1 (diagonalisable P)."""
+        _, right = np.linalg.eig(self.transition)
+        require(np.linalg.cond(right) < 1e12, "transition", self.transition, "diagonalisable")
+        left = np.linalg.inv(right)
+        spread = (np.linalg.norm(right, axis=0) * np.linalg.norm(left, axis=1)).sum()
+        return float(np.log(spread) + 0.5 * np.log(max(len(right) - 1, 1)))
+
+
+def product(*chains: Chain | TwoState) -> Chain:
+    """Chains that run side by side, independently: P ⊗ Q ⊗ …. Its second eigenvalue is the largest of theirs."""
+    return Chain(reduce(np.kron, (np.asarray(chain.transition) for chain in chains)))
+
+
+def lowest_correlation(availability: Any) -> Any:
+    """The smallest admissible λ: max(1 − 1/π, 1 − 1/(1−π))."""
+    pi = np.asarray(availability, float)
+    return 1 - 1 / np.maximum(pi, 1 - pi)
+
+
+def from_transition(transition: Any) -> TwoState:
+    """(π, λ) of a 2 × 2 transition matrix, states (absent, present): λ = P(on|on) − P(on|off), π = P(on|off)/(1−λ)."""
+    matrix = numbers("transition", transition)
+    require(matrix.shape == (2, 2), "shape of transition", matrix.shape, "(2, 2)")
+    lam = matrix[1, 1] - matrix[0, 1]
+    require(lam < 1, "transition", transition, "irreducible")
+    return TwoState(matrix[0, 1] / (1 - lam), lam)
+
+
+class ProductConstants(NamedTuple):
+    """What Theorem 2 asks of the chain over all 2^N sets of clients, for independent two-state clients."""
+
+    log_states: float  # ln M = N ln 2
+    rate: float  # λ(P) = (1 + max_k |λ_k|)/2
+    log_coefficient: float  # ln C_P
+    threshold: int  # T_P: 0, since the chain is diagonalisable
+
+
+def product_constants(availability: Any, correlation: Any) -> ProductConstants:
+    """M, λ(P), C_P = √(M−1) Π_k 2√2 √(π_k² + (1−π_k)²) and T_P without building the chain of 2^N states."""
+    clients = TwoState(np.atleast_1d(availability), np.atleast_1d(correlation))
+    log_states = clients.availability.size * np.log(2.0)
+    log_coefficient = 0.5 * (log_states + np.log1p(-np.exp(-log_states))) + clients.log_coefficient.sum()
+    return ProductConstants(log_states, float(clients.rate.max()), float(log_coefficient), 0)
+
+
+def _log_spread(pi: Any) -> Any:
+    return 1.5 * np.log(2.0) + 0.5 * np.log(pi**2 + (1 - pi) ** 2)
+
+
+def _mixing_bounds(relaxation: Any, smallest: Any, distance: float) -> MixingBounds:
+    require(0 < distance < 1, "distance", distance, "in (0, 1)")
+    with np.errstate(divide="ignore"):
+        lower = np.maximum((relaxation - 1) * np.log(1 / (2 * distance)), 0.0)
+        return MixingBounds(lower, relaxation * np.log(1 / (distance * smallest)))
+
+
+def _matrix(rows: list[list[Any]]) -> np.ndarray:
+    return np.stack([np.stack(row, -1) for row in rows], -2)

@@ -12,7 +12,7 @@ from fedtide.types import Participation
 from fedtide.work import Steps
 
 
-def measure() -> list[dict[str, object]]:
+def measure(only: list[str] | None = None) -> list[dict[str, object]]:
     """One row a method of the catalogue; `ratio` is to FedAvg of the same cohort, in the same run."""
     problem = classification(softmax_regression(INPUTS, CLASSES), data(), ridge=RIDGE)
     baseline = {}
@@ -20,6 +20,8 @@ def measure() -> list[dict[str, object]]:
         baseline[clients] = _seconds(problem, fedtide.methods.fedavg(rate=RATE, clients=clients, work=_WORK))
     rows: list[dict[str, object]] = []
     for name, entry in fedtide.methods.CATALOGUE.items():
+        if only and name not in only:
+            continue
         known = inspect.signature(entry.build).parameters
         choice = {"rate": RATE, "work": _WORK, "clients": COHORT, "candidates": CLIENTS}
         method = entry.build(**{key: value for key, value in choice.items() if key in known})

@@ -18,6 +18,7 @@ def main() -> None:
     parser.add_argument("which", nargs="*", choices=["rounds", "methods", "scale", "demo", []], help="default: all")
     parser.add_argument("--no-torch", action="store_true", help="leave out the comparison (needs torch)")
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10], help="replicas that run side by side")
+    parser.add_argument("--methods", nargs="+", help="these methods only, in the table of methods")
     parser.add_argument("--json", help="write the numbers to this file")
     options = parser.parse_args()
     which = options.which or ["rounds", "methods", "scale", "demo"]
@@ -27,7 +28,7 @@ def main() -> None:
         found["rounds"] = rounds.measure(found["machine"], options.replicas, not options.no_torch)  # pyright: ignore
         print_table("A round: 50 of 100 clients, 60→10 softmax regression, 5 steps of batch 32", found["rounds"])  # pyright: ignore
     if "methods" in which:
-        found["methods"] = methods.measure()
+        found["methods"] = methods.measure(options.methods)
         print_table("A round of every method, relative to FedAvg with as many clients", found["methods"])  # pyright: ignore
     if "scale" in which:
         found["scale"] = scale.measure()

@@ -51,6 +51,13 @@ def test_random_steps_are_uniform_over_both_ends():
     assert len(np.unique(fixed[0])) > 1
 
 
+def test_the_most_steps_a_client_can_be_asked_for():
+    sizes = jnp.asarray(SIZES)
+    for work, most in ((Steps(4), 4), (FullBatch(3), 3), (RandomSteps(2, 9), 9), (Epochs(3, batch=8), 24)):
+        assert int(work.most(sizes)) == most
+    assert int(StepsPerClient(np.array([1, 7, 2])).most(sizes[:3])) == 7
+
+
 def test_a_pass_is_all_samples_once():
     np.testing.assert_array_equal(Steps(4, 8).a_pass(SIZES), [1, 1, 1, 1, 2, 2, 8])
     assert FullBatch().a_pass(SIZES) == 1

@@ -6,6 +6,10 @@ import typing
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+
 
 class FedtideError(Exception):
     """Base of every error that is the input's fault; the command line exits with 2 on it."""
@@ -36,6 +40,58 @@ def whole(field: str, value: object, low: int) -> int:
     return number
 
 
+def number(
+    field: str,
+    value: Any,
+    *,
+    low: float | None = None,
+    above: float | None = None,
+    high: float | None = None,
+    below: float | None = None,
+    infinite: bool = False,
+    allowed: str | None = None,
+) -> Any:
+    """The value, a float where it was a Python int: a real, finite number from `low` (or `above` it) to `high` (or
+    `below` it). ∞ passes only if `infinite`; texts, None, booleans and NaN never do. Arrays do where all in them does:
+    a part's numbers may be a batch axis. What JAX traces cannot be looked at, and passes. `allowed` says it in words.
+    """
+    if isinstance(value, Tracer):
+        return value
+    plain = isinstance(value, int | float | np.generic | np.ndarray | Array)
+    array = np.asarray(value if plain else None)
+    words = allowed or _range(low, above, high, below)
+    real = array.dtype.kind in "iuf" and bool((np.isfinite(array) | (infinite & ~np.isnan(array))).all())
+    if not real:
+        kind = "a number" if infinite else "a finite number"
+        raise InvalidInput(field, value, allowed or (f"{kind}, {words}" if words else kind))
+    limits = ((low, np.greater_equal), (above, np.greater), (high, np.less_equal), (below, np.less))
+    inside = all(limit is None or bool(within(array, limit).all()) for limit, within in limits)
+    require(inside, field, value, words)
+    return float(value) if isinstance(value, int) else value
+
+
+def flag(field: str, value: object) -> None:
+    """Raises `InvalidInput` unless the value is a boolean: "no" and 0 are not."""
+    require(isinstance(value, bool | np.bool_), field, value, "True or False")
+
+
+_KINDS = {
+    "work": ("minibatch", "local work, as Steps() is"),
+    "schedule": ("factor", "a schedule, as Constant() is"),
+    "estimator": ("knows", "an estimator, as Bayesian() is"),
+    "participation": ("decide", "a participation policy, as Everyone() is"),
+    "solver": ("train", "a solver, as Sgd() is"),
+    "aggregation": ("combine", "an aggregation rule, as WeightedSum() is"),
+    "server": ("step", "a server, as Optimiser() is"),
+}
+
+
+def check_kind(field: str, value: object, kind: str) -> None:
+    """Raises `InvalidInput` unless the value is a part of that kind, told by the attribute that only this kind has."""
+    attribute, allowed = _KINDS[kind]
+    require(hasattr(value, attribute) and not isinstance(value, type), field, value, allowed)
+
+
 def require(condition: bool, field: str, value: object, allowed: str) -> None:
     """Raises `InvalidInput` unless the condition holds."""
     if not condition:
@@ -60,6 +116,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suffix naming the nearest known word and then all of them."""
     known = sorted(known)
     return f"{_nearest(word, known)} known: {', '.join(known)}".lstrip()
+
+
+def _range(low: float | None, above: float | None, high: float | None, below: float | None) -> str:
+    """In words where there are some: "0 or more", "positive", "in [0, 1)"; nothing where there is no limit."""
+    start = f"({above:g}" if above is not None else f"[{low:g}" if low is not None else "(−∞"
+    end = f"{below:g})" if below is not None else f"{high:g}]" if high is not None else "∞)"
+    words = {"[0, ∞)": "0 or more", "(0, ∞)": "positive", "(−∞, ∞)": ""}
+    return words.get(f"{start}, {end}", f"in {start}, {end}")
 
 
 def _nearest(word: str, known: list[str]) -> str:

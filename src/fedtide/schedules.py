@@ -5,14 +5,14 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import check_one_of, require, whole
+from fedtide.errors import check_one_of, number, whole
 from fedtide.types import Task, part
 
 __all__ = ["Constant", "Geometric", "PowerDecay"]
 
 Unit = Literal["steps", "epochs", "rounds"]
 """What a schedule counts: local steps, passes over the client's samples, or rounds; from 0, as if the client had taken
-part in every round."""
+part in every round with as much work as in this one: for work that is drawn anew each round, count rounds."""
 
 
 @part
@@ -39,7 +39,7 @@ class PowerDecay:
     every: int = 1
 
     def __post_init__(self):
-        require(self.power >= 0, "schedule.power", self.power, "0 or more")
+        number("schedule.power", self.power, low=0)
         check_one_of("schedule.unit", self.unit, Unit)
         object.__setattr__(self, "every", whole("schedule.every", self.every, 1))
 
@@ -57,7 +57,7 @@ class Geometric:
     every: int = 1
 
     def __post_init__(self):
-        require(0 < self.ratio <= 1, "schedule.ratio", self.ratio, "in (0, 1]")
+        number("schedule.ratio", self.ratio, above=0, high=1)
         check_one_of("schedule.unit", self.unit, Unit)
         object.__setattr__(self, "every", whole("schedule.every", self.every, 1))
 

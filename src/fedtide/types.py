@@ -188,6 +188,16 @@ class Participation(Protocol):
         """Whether it prefers clients by their loss: the engine then records the skew of the selection."""
         ...
 
+    @property
+    def weighing(self) -> Literal["fixed", "normalised", "free"]:
+        """Whether a client's weight is α_k whenever it is invited, weights sum to 1 in every round, or neither."""
+        ...
+
+    @property
+    def counts_invitations(self) -> bool:
+        """Whether whom it invited before decides whom it invites: all of them must then take part."""
+        ...
+
     def init(self, population: Population) -> State: ...
     def candidates(self, state: State, seen: Observation) -> Array:
         """Mask [N] of the available clients whose loss is asked for."""
@@ -216,6 +226,10 @@ class Work(Protocol):
 
     def steps(self, stream: Stream, client: Array, size: Array) -> Array | int:
         """τ_k of these clients [C] of these sizes [C] this round; a Python int where all do the same."""
+        ...
+
+    def most(self, size: Array) -> Array | int:
+        """The most steps that clients of these sizes [N] can be asked for in a round."""
         ...
 
     def a_pass(self, size: Array) -> Array | int:
@@ -254,6 +268,11 @@ class Solver(Protocol):
         ...
 
     @property
+    def starts_fresh(self) -> bool:
+        """Whether all that training changes comes from this round's gradients: then delta / mass is their mean."""
+        ...
+
+    @property
     def trains_absent(self) -> bool:
         """Whether clients that are not there train, too (and keep the result)."""
         ...
@@ -284,6 +303,11 @@ class Aggregation(Protocol):
     @property
     def takes(self) -> tuple[str, ...]:
         """Which kinds of updates (`Solver.sends`) it can combine."""
+        ...
+
+    @property
+    def divides_by_mass(self) -> bool:
+        """Whether it takes delta / mass for a mean gradient."""
         ...
 
     def init(self, population: Population, parameters: int) -> State: ...

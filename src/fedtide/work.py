@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import require, whole
+from fedtide.errors import flag, require, whole
 from fedtide.streams import Stream, below, permuted
 from fedtide.types import part
 
@@ -48,6 +48,9 @@ class Steps(_WithReplacement):
     def steps(self, stream: Stream, client: Array, size: Array) -> int:
         return self.count
 
+    def most(self, size: Array) -> int:
+        return self.count
+
 
 @part
 class StepsPerClient(_WithReplacement):
@@ -71,6 +74,9 @@ class StepsPerClient(_WithReplacement):
     def steps(self, stream: Stream, client: Array, size: Array) -> Array:
         return jnp.asarray(self.counts)[client]
 
+    def most(self, size: Array) -> Array:
+        return jnp.asarray(self.counts).max()
+
 
 @part
 class RandomSteps(_WithReplacement):
@@ -86,11 +92,15 @@ class RandomSteps(_WithReplacement):
 
     def __post_init__(self):
         _whole(self, low=0, high=0, batch=1)
+        flag("work.fixed", self.fixed)
         require(self.low <= self.high, "work.high", self.high, f"{self.low} or more, as work.low")
 
     def steps(self, stream: Stream, client: Array, size: Array) -> Array:
         words = (stream._replace(round=0) if self.fixed else stream).bits(client, 1)[..., 0]
         return self.low + below(words, self.high - self.low + 1)
+
+    def most(self, size: Array) -> int:
+        return self.high
 
 
 @part
@@ -108,6 +118,9 @@ class Epochs(_Minibatches):
 
     def steps(self, stream: Stream, client: Array, size: Array) -> Array:
         return self.count * self.a_pass(size)
+
+    def most(self, size: Array) -> Array:
+        return self.count * self.a_pass(size).max()
 
     def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
         epoch, within = jnp.divmod(jnp.asarray(step, jnp.int32), self.a_pass(size))
@@ -139,6 +152,9 @@ class FullBatch:
         return FullBatch(self.count, self.largest or most)
 
     def steps(self, stream: Stream, client: Array, size: Array) -> int:
+        return self.count
+
+    def most(self, size: Array) -> int:
         return self.count
 
     def a_pass(self, size: Array) -> int:

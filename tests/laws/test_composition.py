@@ -32,6 +32,7 @@ PARTS = {
         p.CorrelationAware(0.05),
         p.CyclicGroups(2),
         p.Everyone(),
+        p.Everyone("fixed"),
         p.GraphSpread(3),
         p.HighestLoss(2, pool=4),
         p.LeastRecent(3),
@@ -186,6 +187,19 @@ REFUSED = [
     ({"estimator": e.Interval(), "participation": p.CorrelationAware()}, "estimates λ̂, as Bayesian does: Correlation"),
     ({"solver": s.GradientTracking()}, "aggregation = 'WeightedSum': must be one that takes the difference to what"),
     ({"solver": s.OwnModel(), "aggregation": a.LatestUpdates()}, "takes a model of its own, as OwnModel sends it"),
+    (
+        {"solver": s.GradientTracking(), "aggregation": a.Accumulated()},
+        "participation = 'Everyone': must be one whose weights do not change from round to round",
+    ),
+    (
+        {"solver": s.Echo(), "participation": p.UniformSample(3, "scaled")},
+        "participation = 'UniformSample': must be one whose weights sum to 1",
+    ),
+    (
+        {"solver": s.Momentum(persistent=True), "aggregation": a.Normalised()},
+        "takes updates as they are: Momentum brings gradients of earlier rounds into them",
+    ),
+    ({"solver": s.Adaptive(state="averaged"), "aggregation": a.Extrapolated(a.Normalised())}, "takes updates as they"),
     ({"aggregation": a.Accumulated()}, "takes what training changed in the received model, as Sgd sends it"),
 ]
 
@@ -201,6 +215,9 @@ def test_nonsense_is_refused_with_the_reason(parts, reason):
     [
         lambda: s.ControlVariate(s.GradientTracking()),
         lambda: s.Echo(s.OwnModel()),
+        lambda: s.ControlVariate(s.Momentum(persistent=True)),
+        lambda: s.PeriodicControlVariate(s.Adaptive(state="persistent")),
+        lambda: p.Subsample(p.LeastRecent(3), 2),
         lambda: a.Normalised(a.Accumulated()),
         lambda: a.Extrapolated(a.Accumulated()),
     ],

@@ -68,3 +68,22 @@ def test_local_steps_follow_the_tracked_gradient(problem, play):
 def test_it_comes_to_rest_at_the_optimum_however_unequal_participation_is(problem, play):
     w = play(problem, m.focus(RATE, work=Steps(1, batch=1)), TRACE).w[-1]
     np.testing.assert_allclose(w, problem.optimum(), atol=1e-6)
+
+
+def test_the_server_s_sum_does_not_drift_in_single_precision():
+    """What a client remembers is what the server got, rounded as models are: far from 0 that matters.
+
+    Centres at 100 make models of size 100, whose last bit is 1e-5: differences that were forgotten would add up.
+    """
+    import fedtide
+    from fedtide.problems.quadratic import quadratic
+
+    rng = np.random.default_rng(0)
+    hessians = np.stack([np.diag(rng.uniform(0.5, 2, 3)) for _ in range(6)])
+    problem = quadratic(hessians, 100 + rng.normal(size=(6, 3)))
+    step = {"rate": 1e-3, "work": Steps(count=1, batch=1)}
+    methods = {"focus": fedtide.methods.focus(**step), "mifa": fedtide.methods.mifa(**step)}
+    fleet = fedtide.availability.Bernoulli(np.full(6, 0.5))
+    found = fedtide.simulate(problem, fleet, methods, rounds=4000, seeds=1, evaluate_every=4000, record_clients=False)
+    far = np.linalg.norm(found.models["mifa"][0] - problem.optimum())
+    assert np.linalg.norm(found.models["focus"][0] - found.models["mifa"][0]) < 0.02 * far + 1e-3

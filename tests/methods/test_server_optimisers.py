@@ -57,6 +57,13 @@ def test_the_server_follows_its_equations(problem, play, method, rule):
         np.testing.assert_allclose(after, w, rtol=1e-9)
 
 
+def test_yogi_moves_where_there_is_no_gradient():
+    """By 9e-6 / (0.01 + 1e-3) of the server's rate in the first step, as m and u start at 1e-6."""
+    server, none = m.fedyogi(server_rate=0.5).server, np.zeros(1, np.float32)
+    w, _ = server.step(server.init(none), none, none)
+    np.testing.assert_allclose(w, [-0.5 * 9e-6 / 0.011], rtol=1e-4)
+
+
 def test_fedsgd_is_gradient_descent_and_so_is_fedprox_with_one_step(problem, play):
     w, expected = problem.start, []
     for _ in TRACE:

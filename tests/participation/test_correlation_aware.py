@@ -190,9 +190,9 @@ GOOD = {
         ({"correlation": [0.0, 1.1]}, "correlation = array([0. , 1.1]): must be in [−1, 1]"),
         ({"loss_gap": [0.0, np.inf]}, "loss_gap = array([ 0., inf]): must be finite"),
         ({"kappa_squared": -1.0}, "kappa_squared = -1.0: must be 0 or more"),
-        ({"kappa_squared": np.nan}, "kappa_squared = nan: must be 0 or more"),
+        ({"kappa_squared": np.nan}, "kappa_squared = nan: must be a number, 0 or more"),
         ({"threshold": -1.0}, "threshold = -1.0: must be 0 or more"),
-        ({"threshold": np.nan}, "threshold = nan: must be 0 or more"),
+        ({"threshold": np.nan}, "threshold = nan: must be a finite number, 0 or more"),
     ],
 )
 def test_errors_name_field_value_and_what_is_allowed(bad, line):

@@ -92,13 +92,13 @@ def test_a_subsample_asks_for_losses_when_its_policy_does():
 @pytest.mark.parametrize(
     ("build", "line"),
     [
-        (lambda: UniformSample(0), "participation.clients = 0: must be 1 or more"),
+        (lambda: UniformSample(0), "participation.clients = 0: must be a whole number, 1 or more"),
         (
             lambda: UniformSample(1, "even"),
             "participation.weights = 'even': must be one of equal, fixed, ratio, scaled",
         ),
         (lambda: MostAvailable(0.0), "participation.fraction = 0.0: must be in (0, 1]"),
-        (lambda: Subsample(Unbiased(), 0), "participation.clients = 0: must be 1 or more"),
+        (lambda: Subsample(Unbiased(), 0), "participation.clients = 0: must be a whole number, 1 or more"),
     ],
 )
 def test_errors_name_field_value_and_what_is_allowed(build, line):

@@ -42,6 +42,11 @@ def test_settings_without_an_owner_stand_for_themselves():
     assert settings({"a.b": True, "c": 0.25}) == [("a.b", "yes"), ("c", "0.25")]
 
 
+def test_nothing_replaced_is_not_shown():
+    assert settings({"c": 0.25, "replaced": "()"}) == [("c", "0.25")]
+    assert settings({"replaced": "('Proximal',)"}) == [("replaced", "('Proximal',)")]
+
+
 def test_a_clear_difference_is_stated_with_its_interval(make):
     two = make(methods=("FedAvg", "X"), seeds=4).rounds
     text = told(ending(two, "X", [0.02, 0.03, 0.02, 0.03]))

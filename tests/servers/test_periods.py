@@ -48,6 +48,20 @@ def test_they_nest():
     np.testing.assert_allclose(run(Projected(amplified, radius=3.0), 4)[0], [1, 3, 3, 3])
 
 
+def test_the_mean_is_that_of_what_the_server_inside_hands_out():
+    models, served = run(AverageOfLastTwo(AverageOfLastTwo()), 4, lambda t: t != 2)
+    assert models == [1, 2, 2, 3]
+    assert served == [0.25, 1.0, 1.0, 2.0]  # means of two neighbours among 0, 0.5, 1.5, 2.5
+
+
+@pytest.mark.parametrize("wrap", [lambda server: server, AverageOfLastTwo, Amplified])
+def test_a_long_step_does_not_go_around_a_ball(wrap):
+    with pytest.raises(
+        InvalidInput, match=r"^server\.server = 'Projected': .*take Projected\(Amplified\(…\)\) instead$"
+    ):
+        Amplified(wrap(Projected(Optimiser(), 1.0)))
+
+
 def test_a_ball_does_not_touch_a_model_that_does_not_move():
     """Even one outside of it."""
     server = Projected(Optimiser(), radius=1.0)

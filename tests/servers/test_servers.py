@@ -87,7 +87,7 @@ def test_a_ball_keeps_the_state_of_the_server_inside():
         (lambda: Optimiser("adam", 1.0, (("b3", 1),)), f"server.options = (('b3', 1),): must be {OPTIONS} optax.adam"),
         (lambda: Optimiser("sgd", 1.0, (("b1",),)), f"server.options = (('b1',),): must be {OPTIONS} optax.sgd"),
         (lambda: Projected(Optimiser(), 0.0), "server.radius = 0.0: must be positive"),
-        (lambda: Projected(Optimiser(), float("nan")), "server.radius = nan: must be positive"),
+        (lambda: Projected(Optimiser(), float("nan")), "server.radius = nan: must be a finite number, positive"),
     ],
 )
 def test_errors_name_field_value_and_what_is_allowed(build, line):

@@ -45,6 +45,23 @@ def test_what_cannot_fit_is_refused_with_its_figure(monkeypatch):
         fedtide.simulate(problem, fedtide.availability.Always(1_000), method, rounds=1)
 
 
+def test_a_row_for_each_client_is_refused_with_its_figure_and_a_way_out(monkeypatch):
+    """10,000 clients × 1,000,000 parameters are 40 GB; clusters need a row each."""
+    wide = Model(lambda key: jnp.zeros(1_000_000), lambda params, x: x * params[:2])
+    problem = classification(wide, [(np.zeros((1, 2), np.float32), np.zeros(1, int))] * 10_000)
+    monkeypatch.setattr(memory, "device_memory", lambda: 25 * 10**9)
+    line = (
+        r"this method keeps 40\.0 GB for rows of 1,000,000 parameters for each of 10,000 clients; "
+        "cluster_fedvarp keeps a row for each cluster instead"
+    )
+    with pytest.raises(fedtide.FedtideError, match=line):
+        fedtide.simulate(problem, fedtide.availability.Always(10_000), fedtide.methods.fedvarp(clients=2), rounds=1)
+    lighter = fedtide.methods.cluster_fedvarp(clients=2, clusters=10)
+    options = {"evaluate_every": 1, "history": 0, "record_clients": False, "chunk": None}
+    setup = Setup(problem, fedtide.availability.Always(10_000), {"m": lighter}, rounds=1, seeds=1, **options)
+    assert setup.fitting("m", lighter, None).state < 60e6  # (10 + 2) · 4 MB and some numbers for each client
+
+
 def test_clients_are_chunked_when_memory_is_short(blobs, chains, monkeypatch):
     method = fedtide.methods.fedavg()
     setup = setup_for(blobs, chains, method)

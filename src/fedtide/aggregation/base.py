@@ -1,6 +1,6 @@
 """What aggregation rules have in common."""
 
-from fedtide.errors import require
+from fedtide.errors import check_kind, require
 from fedtide.types import Aggregation, Population, State
 
 
@@ -15,6 +15,10 @@ class Rule:
     def takes(self) -> tuple[str, ...]:
         return ("change",)
 
+    @property
+    def divides_by_mass(self) -> bool:
+        return False
+
     def init(self, population: Population, parameters: int) -> State:
         return ()
 
@@ -25,6 +29,7 @@ class Around(Rule):
     aggregation: Aggregation
 
     def __post_init__(self):
+        check_kind("aggregation.aggregation", self.aggregation, "aggregation")
         inner = type(self.aggregation).__name__
         wanted = "one that takes what training changed in the received model"
         require("change" in self.aggregation.takes, "aggregation.aggregation", inner, wanted)
@@ -32,6 +37,10 @@ class Around(Rule):
     @property
     def moves_when_empty(self) -> bool:
         return self.aggregation.moves_when_empty
+
+    @property
+    def divides_by_mass(self) -> bool:
+        return self.aggregation.divides_by_mass
 
     def init(self, population: Population, parameters: int) -> State:
         return self.aggregation.init(population, parameters)

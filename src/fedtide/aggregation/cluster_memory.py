@@ -9,7 +9,7 @@ from jax import Array
 
 from fedtide.aggregation.base import Rule
 from fedtide.aggregation.clusters import cluster_by_labels
-from fedtide.aggregation.sums import grouped_rows, per_unit, rate_now
+from fedtide.aggregation.sums import grouped_rows, per_unit, rate_now, trained_only
 from fedtide.errors import FedtideError, require, whole
 from fedtide.rows import weighted_rows
 from fedtide.types import Cohort, Population, Updates, part
@@ -63,6 +63,7 @@ class ClusterMemory(Rule):
         return ByCluster(cluster, importance, jnp.zeros((self.clusters, parameters)), jnp.zeros(()))
 
     def combine(self, state: ByCluster, cohort: Cohort, updates: Updates) -> tuple[Array, ByCluster]:
+        cohort = trained_only(cohort, updates)
         rate = rate_now(cohort, updates.rate, state.rate)
         cluster, present = state.cluster[cohort.client], cohort.present.astype(state.rows.dtype)
 

@@ -5,7 +5,7 @@ from jax import Array
 
 from fedtide.aggregation.base import Around
 from fedtide.aggregation.weighted_sum import WeightedSum
-from fedtide.errors import require
+from fedtide.errors import number
 from fedtide.rows import weighted_rows
 from fedtide.types import Aggregation, Cohort, State, Updates, part
 
@@ -27,7 +27,7 @@ class Extrapolated(Around):
 
     def __post_init__(self):
         super().__post_init__()
-        require(self.regulariser >= 0, "aggregation.regulariser", self.regulariser, "0 or more")
+        number("aggregation.regulariser", self.regulariser, low=0)
 
     def combine(self, state: State, cohort: Cohort, updates: Updates) -> tuple[Array, State]:
         direction, state = self.aggregation.combine(state, cohort, updates)

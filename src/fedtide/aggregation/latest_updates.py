@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.aggregation.base import Rule
-from fedtide.aggregation.sums import per_unit, rate_now
-from fedtide.errors import require
+from fedtide.aggregation.sums import per_unit, rate_now, trained_only
+from fedtide.errors import flag, number
 from fedtide.rows import weighted_rows
 from fedtide.types import Cohort, Population, Updates, part
 
@@ -41,7 +41,8 @@ class LatestUpdates(Rule):
     wait: bool = False
 
     def __post_init__(self):
-        require(0 <= self.trust <= 1, "aggregation.trust", self.trust, "in [0, 1]")
+        number("aggregation.trust", self.trust, low=0, high=1)
+        flag("aggregation.wait", self.wait)
 
     @property
     def moves_when_empty(self) -> bool:
@@ -54,6 +55,7 @@ class LatestUpdates(Rule):
 
     def combine(self, state: Latest, cohort: Cohort, updates: Updates) -> tuple[Array, Latest]:
         clients = len(state.importance)
+        cohort = trained_only(cohort, updates)
         rate = rate_now(cohort, updates.rate, state.rate)
         old, new = state.rows[cohort.client], per_unit(updates.rate, updates.delta)
         trusted = self.trust * rate

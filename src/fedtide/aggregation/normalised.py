@@ -13,7 +13,9 @@ from fedtide.types import Aggregation, Cohort, State, Updates, part
 class Normalised(Around):
     """Δ_k ← Δ_k · m̄ / m_k, m_k = η‖a_k‖₁ and m̄ = Σ_S q_k m_k / Σ_S q_k; then `aggregation`.
 
-    Who takes more steps no longer counts more: the fixed point is that of Σ q_k F_k, not of Σ q_k τ_k F_k, as η → 0.
+    Where everybody takes part, who takes more steps no longer counts more: the fixed point is that of Σ q_k F_k, not
+    of Σ q_k τ_k F_k, as η → 0. m̄ is that of S, so with partial participation some of it stays: rounds of fast clients
+    are longer, and a cohort of one is not corrected at all.
     Equal work changes nothing. For local optimisers that scale each coordinate m_k is a vector, and so is the
     correction. A client that took no step contributes nothing.
 
@@ -23,6 +25,10 @@ class Normalised(Around):
     """
 
     aggregation: Aggregation = WeightedSum()
+
+    @property
+    def divides_by_mass(self) -> bool:
+        return True
 
     def combine(self, state: State, cohort: Cohort, updates: Updates) -> tuple[Array, State]:
         mass = updates.mass if updates.mass.ndim == 2 else updates.mass[:, None]

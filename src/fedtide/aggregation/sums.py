@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.rows import weighted_rows
-from fedtide.types import Cohort
+from fedtide.types import Cohort, Updates
 
 
 def mean_rows(weight: Array, rows: Array) -> Array:
@@ -25,9 +25,16 @@ def grouped_rows(weight: Array, group: Array, rows: Array, groups: int) -> Array
         return jnp.zeros_like(rows, shape=(groups, rows.shape[1])).at[group].add(weight[:, None] * rows)
 
     def at_once(weight: Array, group: Array, rows: Array) -> Array:
-        return jax.lax.map(lambda g: weighted_rows(jnp.where(group == g, weight, 0), rows), jnp.arange(groups))
+        member = jnp.where(group == jnp.arange(groups)[:, None], weight, 0)
+        return jnp.matmul(member, rows, precision=jax.lax.Precision.HIGHEST)
 
     return jax.lax.platform_dependent(weight, group, rows, cpu=in_order, default=at_once)
+
+
+def trained_only(cohort: Cohort, updates: Updates) -> Cohort:
+    """The cohort without those who took no step: they have no update to remember, and are as good as absent."""
+    trained = cohort.present & (updates.steps > 0)
+    return cohort._replace(present=trained, weight=jnp.where(trained, cohort.weight, 0))
 
 
 def per_unit(rate: Array, rows: Array) -> Array:

@@ -35,11 +35,12 @@ def _facts(path: Path) -> Iterator[tuple[str, str]]:
     from fedtide.experiments import build, load
     from fedtide.experiments.config import toml
     from fedtide.simulation import memory
-    from fedtide.simulation.setup import Setup
+    from fedtide.simulation.setup import Setup, fitted
 
     config = load(path)
     experiment = build(config)
-    setup = Setup(experiment.problem, experiment.availability, experiment.methods, **config.run.model_dump())
+    methods = {label: fitted(method, experiment.problem) for label, method in experiment.methods.items()}
+    setup = Setup(experiment.problem, experiment.availability, methods, **config.run.model_dump())
     clients, most = len(setup.population.sizes), setup.traces.most
     yield (
         "problem",
@@ -52,13 +53,14 @@ def _facts(path: Path) -> Iterator[tuple[str, str]]:
     for label, choice in zip(experiment.methods, config.methods, strict=True):
         written = ", ".join(f"{key} = {toml(value)}" for key, value in choice.arguments.items())
         yield "method", f"{label}: {choice.name}({written})"
-    seeds, methods = len(setup.seed_list), len(experiment.methods)
-    total = setup.rounds * seeds * methods
-    yield "rounds", f"{setup.rounds:,} rounds × {seeds:,} seeds × {methods} methods = {total:,}"
+        yield "", f"local work: {methods[label].solver.work}"
+    seeds = len(setup.seed_list)
+    total = setup.rounds * seeds * len(methods)
+    yield "rounds", f"{setup.rounds:,} rounds × {seeds:,} seeds × {len(methods)} methods = {total:,}"
     if "tune" in config.model_fields_set or any(choice.tune for choice in config.methods):
         yield from _tuning(config, experiment)
     available = memory.device_memory()
-    needs = [setup.fitting(label, m, setup.choose_chunk(m)) for label, m in experiment.methods.items()]
+    needs = [setup.fitting(label, m, setup.choose_chunk(m)) for label, m in methods.items()]
     largest = max(needs, key=lambda need: need.total)
     yield "memory", f"about {largest}" + (f" of {memory.readable(available)}" if available else "")
 

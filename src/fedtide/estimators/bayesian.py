@@ -2,10 +2,9 @@
 
 import dataclasses
 
-import numpy as np
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import number
 from fedtide.estimators.counts import Counts, Row, count, no_counts, posterior_mean
 from fedtide.types import Estimate, Population, part
 
@@ -32,9 +31,8 @@ class Bayesian:
 
     def __post_init__(self):
         for field in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
-            value = getattr(self, field.name)
-            positive = bool(np.all(np.asarray(value, float) > 0))
-            require(positive, f"estimator.{field.name}", value, "a positive pseudo-count, or one for each client")
+            allowed = "a positive pseudo-count, or one for each client"
+            number(f"estimator.{field.name}", getattr(self, field.name), above=0, allowed=allowed)
 
     @property
     def knows(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import number
 from fedtide.estimators.counts import Counts, Row, count, no_counts, posterior_mean
 from fedtide.types import Estimate, Population, part
 
@@ -19,8 +19,8 @@ class Discounted:
     prior: float = 1.0
 
     def __post_init__(self):
-        require(self.half_life > 0, "estimator.half_life", self.half_life, "a positive number of rounds")
-        require(self.prior > 0, "estimator.prior", self.prior, "a positive pseudo-count")
+        number("estimator.half_life", self.half_life, above=0, infinite=True, allowed="a positive number of rounds")
+        number("estimator.prior", self.prior, above=0, allowed="a positive pseudo-count")
 
     @property
     def knows(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from fedtide.errors import InvalidInput, one_of
+from fedtide.errors import InvalidInput, check_kind, one_of
 from fedtide.types import Aggregation, Estimator, Participation, Server, Solver, part
 
 
@@ -22,6 +22,8 @@ class Method:
     replaced: tuple[str, ...] = ()  # parts that `compose` put in place of the method's own
 
     def __post_init__(self):
+        for kind in ("estimator", "participation", "solver", "aggregation", "server"):
+            check_kind(kind, getattr(self, kind), kind)
         for misfit in _misfits(self):
             raise misfit
 
@@ -38,6 +40,19 @@ def _misfits(method: Method) -> Iterator[InvalidInput]:
         taken = " or ".join(_SENT[kind] for kind in rule.takes)
         wanted = f"one that takes {_SENT[solver.sends]}, as {_name(solver)} sends it; this one takes {taken}"
         yield InvalidInput("aggregation", _name(rule), wanted)
+    if rule.divides_by_mass and not solver.starts_fresh:
+        wanted = f"one that takes updates as they are: {_name(solver)} brings gradients of earlier rounds into them"
+        yield InvalidInput("aggregation", _name(rule), wanted)
+    needed = _WEIGHING.get(solver.sends)
+    if needed and policy.weighing != needed[0]:
+        wanted = f"one whose weights {needed[1]}: {_name(solver)} sends {_SENT[solver.sends]}"
+        yield InvalidInput("participation", _name(policy), wanted)
+
+
+_WEIGHING = {
+    "model": ("normalised", "sum to 1, as Everyone() gives them"),
+    "difference": ("fixed", "do not change from round to round, as Everyone('fixed') gives them"),
+}
 
 
 def _name(part: Any) -> str:

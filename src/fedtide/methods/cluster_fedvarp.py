@@ -34,7 +34,8 @@ def cluster_fedvarp(
     v = Σ_j α_j y_c(j) + Σ_{k∈S} q_k (Δ_k − y_c(k)) with the old y, q_k = α_k N/|S|; then y_c ← mean of Δ_k over S ∩ c,
     where that is not empty, and w ← w − η_s v. `assignment` gives the cluster c(k) of each client; without it clients
     are grouped by their label counts, which the server must be allowed to know. A cluster for each client is `fedvarp`;
-    one for all is `fedavg` where the weights sum to 1. A row for each of K clusters in place of N.
+    one for all is `fedavg` where the weights sum to 1. A row for each of K clusters in place of N. A round in which
+    nobody is there steps along the memory: v = Σ_j α_j y_c(j).
     """
     participation = Everyone("scaled") if clients is None else UniformSample(clients, "scaled")
     solver, memory = Sgd(rate, work, schedule), ClusterMemory(clusters, assignment)

@@ -53,8 +53,8 @@ def fedavg(
         require(clients is not None, "clients", clients, "the number of draws, for weights = 'with_replacement'")
         participation = SampleWithReplacement(clients)  # pyright: ignore[reportArgumentType]
     elif clients is None:
-        participation = Everyone(weights or "ratio")
+        participation = Everyone("ratio" if weights is None else weights)
     else:
-        participation = UniformSample(clients, weights or "equal")
+        participation = UniformSample(clients, "equal" if weights is None else weights)
     solver = Sgd(rate, work, schedule)
     return Method("fedavg", Blind(), participation, solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -1,6 +1,7 @@
 """FedAvgM: FedAvg with momentum at the server."""
 
 from fedtide.aggregation import WeightedSum
+from fedtide.errors import number
 from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import Everyone
@@ -35,5 +36,5 @@ def fedavgm(
     m ← ρ m + Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; w ← w − η_s m. ρ = `momentum` = 0 is FedAvg. Evens out the directions
     of rounds with different clients; the effective rate is η_s / (1 − ρ). m rests while nobody is there.
     """
-    server = Optimiser("sgd", server_rate, (("momentum", momentum),))
+    server = Optimiser("sgd", server_rate, {"momentum": number("momentum", momentum, low=0, below=1)})
     return Method("fedavgm", Blind(), Everyone(), Sgd(rate, work, schedule), WeightedSum(), server)

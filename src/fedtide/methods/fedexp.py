@@ -1,20 +1,25 @@
 """FedExP: a longer server step where updates disagree."""
 
 from fedtide.aggregation import Extrapolated, WeightedSum
+from fedtide.errors import flag
 from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import Everyone, UniformSample
 from fedtide.schedules import Constant
 from fedtide.servers import AverageOfLastTwo, Optimiser
-from fedtide.solvers import ControlVariate, Proximal, Sgd
-from fedtide.types import Schedule, Work
+from fedtide.solvers import ControlVariate, Proximal
+from fedtide.types import Schedule, Server, Solver, Work
 from fedtide.work import Steps
 
 
 @method(
     title="FedExP",
     purpose="different data",
-    facts=Facts(unbiased="everybody takes part", server_models=2, extra_up="1 scalar (‖Δ_k‖²)"),
+    facts=Facts(
+        unbiased="everybody takes part",
+        server_models=2,
+        extra_up="1 scalar (‖Δ_k‖²); d more each way with control_variates",
+    ),
     bibtex="""
     @inproceedings{jhunjhunwala2023fedexp,
       title = {{FedExP}: Speeding Up Federated Averaging via Extrapolation},
@@ -45,10 +50,13 @@ def fedexp(
     ε by |S| and shrinks it over rounds, and clips gradients; this does not.
     """
     participation = Everyone("ratio") if clients is None else UniformSample(clients, "equal")
-    solver = Sgd(rate, work, schedule) if mu == 0 else Proximal(rate, mu, work, schedule)
+    flag("control_variates", control_variates)
+    flag("average", average)
+    # Also where μ = 0, which is Sgd: another solver there would keep μ from being swept from 0.
+    solver: Solver = Proximal(rate, mu, work, schedule)
     if control_variates:
         solver = ControlVariate(solver)
-    server = Optimiser(rate=server_rate)
+    server: Server = Optimiser(rate=server_rate)
     if average:
         server = AverageOfLastTwo(server)
     return Method("fedexp", Blind(), participation, solver, Extrapolated(WeightedSum(), regulariser), server)

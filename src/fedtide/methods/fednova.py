@@ -1,20 +1,24 @@
 """FedNova: devices of different speed, without favouring the fast."""
 
 from fedtide.aggregation import Normalised
+from fedtide.errors import flag, number
 from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import Everyone, UniformSample
 from fedtide.schedules import Constant
 from fedtide.servers import Optimiser
-from fedtide.solvers import ControlVariate, Momentum, Proximal, Sgd
+from fedtide.solvers import ControlVariate, Proximal
 from fedtide.types import Schedule, Solver, Work
-from fedtide.work import RandomSteps
+from fedtide.work import Steps
 
 
 @method(
     title="FedNova",
     purpose="different devices",
-    facts=Facts(unbiased="all π equal and all α equal, for any local work", extra_up="1 scalar (‖a_k‖₁)"),
+    facts=Facts(
+        unbiased="everybody takes part; with equal work: all π equal and all α equal",
+        extra_up="1 scalar (‖a_k‖₁); d more each way with variance_reduced",
+    ),
     bibtex="""
     @inproceedings{wang2020fednova,
       title = {Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization},
@@ -30,28 +34,23 @@ def fednova(
     mu: float = 0.0,
     variance_reduced: bool = False,
     clients: int | None = None,
-    work: Work = RandomSteps(),
+    work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Average mean gradients, not sums of them: fast devices do not count more.
+    """Average mean gradients, not sums of them: within a round, fast devices do not count more.
 
     w ← w − η_s m̄ Σ_{k∈S} q_k Δ_k / m_k, m_k = η‖a_k‖₁ the sum of the coefficients with which client k's gradients enter
     Δ_k, and m̄ = Σ_S q_k m_k / Σ_S q. Plain SGD has ‖a‖₁ = τ_k; `momentum` ρ, a proximal term `mu` μ or both have the
     sums of their recursions, exactly. (The authors' code has the last case wrong, and takes m̄ = η Σ q_k τ_k there.)
     `variance_reduced` adds SCAFFOLD's control variates: a row for each client, one more message each way. Equal work is
-    `fedavg` with that solver.
+    `fedavg` with that solver. m̄ is that of S: with partial participation rounds of fast clients still are longer.
     S and q as in `fedavg`: all who are there by α_k / Σ_S α, or with `clients` = m a sample of m with 1/m each.
     """
     participation = Everyone("ratio") if clients is None else UniformSample(clients, "equal")
-    solver = _solver(rate, momentum, mu, work, schedule)
+    flag("variance_reduced", variance_reduced)
+    number("momentum", momentum, low=0, below=1)
+    # Also where μ = ρ = 0, which is Sgd: another solver there would keep them from being swept from 0.
+    solver: Solver = Proximal(rate, mu, work, schedule, momentum)
     if variance_reduced:
         solver = ControlVariate(solver)
     return Method("fednova", Blind(), participation, solver, Normalised(), Optimiser(rate=server_rate))
-
-
-def _solver(rate: float, momentum: float, mu: float, work: Work, schedule: Schedule) -> Solver:
-    if mu != 0:
-        return Proximal(rate, mu, work, schedule, momentum)
-    if momentum != 0:
-        return Momentum(rate, momentum, False, work, schedule)
-    return Sgd(rate, work, schedule)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from fedtide.aggregation import WeightedSum
+from fedtide.errors import number
 from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import Everyone
@@ -40,6 +41,7 @@ def fedadagrad(
     v = Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; u ← u + v², w ← w − η_s v / √(u + ε²), coordinate by coordinate,
     from u = ε². By optax; the paper has √u + ε for the root.
     """
+    number("epsilon", epsilon, above=0)
     options = (("initial_accumulator_value", epsilon**2), ("eps", epsilon**2))
     return _adaptive("fedadagrad", Sgd(rate, work, schedule), Optimiser("adagrad", server_rate, options))
 
@@ -65,8 +67,8 @@ def fedadam(
     w ← w − η_s m̂ / (√û + ε), coordinate by coordinate. By optax: m̂ and û are corrected for their start at 0, where the
     paper starts u at ε² and corrects nothing.
     """
-    options = (("b1", b1), ("b2", b2), ("eps", epsilon))
-    return _adaptive("fedadam", Sgd(rate, work, schedule), Optimiser("adam", server_rate, options))
+    server = Optimiser("adam", server_rate, _moments(b1, b2, epsilon))
+    return _adaptive("fedadam", Sgd(rate, work, schedule), server)
 
 
 @method(
@@ -87,11 +89,21 @@ def fedyogi(
     """Yogi at the server, with FedAvg's direction as its gradient.
 
     v = Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; m ← b1 m + (1 − b1) v, u ← u − (1 − b2) v² sign(u − v²),
-    w ← w − η_s m̂ / (√û + ε), coordinate by coordinate: u changes slowly where v is small. By optax: m̂ and û are
-    corrected for their start (m at 0, u at 10⁻⁶), where the paper corrects nothing.
+    w ← w − η_s m̂ / (√û + ε), coordinate by coordinate: u changes slowly where v is small. By optax: m and u
+    start at 10⁻⁶, and m̂ and û are corrected as if they had started at 0, where the paper corrects nothing. So a
+    coordinate whose v is always 0 moves, too, by 8·10⁻⁴ η_s in the first step at the defaults, and ever less.
     """
-    options = (("b1", b1), ("b2", b2), ("eps", epsilon))
-    return _adaptive("fedyogi", Sgd(rate, work, schedule), Optimiser("yogi", server_rate, options))
+    server = Optimiser("yogi", server_rate, _moments(b1, b2, epsilon))
+    return _adaptive("fedyogi", Sgd(rate, work, schedule), server)
+
+
+def _moments(b1: float, b2: float, epsilon: float) -> dict[str, Any]:
+    """Options of optax, as floats, so that 0 can be swept together with others."""
+    return {
+        "b1": number("b1", b1, low=0, below=1),
+        "b2": number("b2", b2, low=0, below=1),
+        "eps": number("epsilon", epsilon, above=0),
+    }
 
 
 def _adaptive(name: str, solver: Sgd, server: Any) -> Method:

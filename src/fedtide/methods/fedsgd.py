@@ -8,18 +8,19 @@ from fedtide.participation import Everyone
 from fedtide.schedules import Constant
 from fedtide.servers import Optimiser
 from fedtide.solvers import Sgd
-from fedtide.types import Schedule, Work
-from fedtide.work import FullBatch
+from fedtide.types import Schedule
+from fedtide.work import FullBatch, Steps
 
 
 @method(title="FedSGD", purpose="baselines", facts=Facts(unbiased="all π equal and all α equal"), bibtex=BIBTEX)
 def fedsgd(
-    rate: float = 0.1, server_rate: float = 1.0, work: Work = FullBatch(1), schedule: Schedule = Constant()
+    rate: float = 0.1, server_rate: float = 1.0, batch: int | None = None, schedule: Schedule = Constant()
 ) -> Method:
     """One gradient step of each client on all its samples, averaged.
 
     w ← w − η_s η Σ_{k∈S} q_k ∇F_k(w), q_k = α_k / Σ_S α: gradient descent on Σ α_k F_k when everybody is there. No
-    client drift, and as many rounds as steps. Another `work` makes it FedAvg.
+    client drift, and as many rounds as steps. With `batch` the step sees so many samples, drawn with replacement.
     """
+    work = FullBatch(1) if batch is None else Steps(1, batch)
     solver = Sgd(rate, work, schedule)
     return Method("fedsgd", Blind(), Everyone(), solver, WeightedSum(), Optimiser(rate=server_rate))

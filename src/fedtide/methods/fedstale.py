@@ -36,6 +36,7 @@ def fedstale(
     v = β Σ_j α_j y_j + Σ_{k∈A} (α_k / π̂_k) (Δ_k − β y_k) with the old y; then y_k ← Δ_k on A and w ← w − η_s v.
     β is `trust`: 0 is `unbiased`, 1 is FedVARP with the weights that unequal availability asks for. Unbiased for every
     β when π̂ = π; the more unequal the availability, the less stale updates help and the smaller β should be.
+    A round in which nobody is there steps along the memory, by β of it.
     """
     solver, memory = Sgd(rate, work, schedule), LatestUpdates(trust)
     return Method("fedstale", estimator, Unbiased(), solver, memory, Optimiser(rate=server_rate))

@@ -38,7 +38,8 @@ def fedvarp(
     S is all who are available, or with `clients` = m a uniform sample of m of them. Removes the variance of sampling,
     not client drift. Where clients are away unequally often v is biased while y changes; with full gradients its fixed
     point is the optimum all the same. `fedstale` with β = 1 has the weights α_k / π̂_k, unbiased for any π. With α = 1/N
-    this is the paper's equation; y is kept per unit of the local rate.
+    this is the paper's equation; y is kept per unit of the local rate. A round in which nobody is there steps along the
+    memory: v = Σ_j α_j y_j.
     """
     participation = Everyone("scaled") if clients is None else UniformSample(clients, "scaled")
     solver = Sgd(rate, work, schedule)

@@ -1,6 +1,7 @@
 """Adaptive optimisers at the clients."""
 
 from fedtide.aggregation import Normalised, WeightedSum
+from fedtide.errors import flag
 from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, method
 from fedtide.participation import Everyone
@@ -15,7 +16,10 @@ from fedtide.work import Steps
 @method(
     title="Local adaptive",
     purpose="different devices",
-    facts=Facts(unbiased="all π equal and all α equal", extra_up="d (the sum of its preconditioners)"),
+    facts=Facts(
+        unbiased="everybody takes part",
+        extra_up="d (the sum of its preconditioners), with correct; 2d more each way with state = 'averaged'",
+    ),
     bibtex="""
     @misc{wang2021local,
       title = {Local Adaptivity in Federated Learning: Convergence and Consistency},
@@ -29,7 +33,7 @@ def local_adaptive(
     server_rate: float = 1.0,
     algorithm: Algorithm = "adam",
     b1: float = 0.9,
-    b2: float = 0.99,
+    b2: float | None = None,
     epsilon: float = 1e-3,
     state: Keeping = "restarted",
     correct: bool = True,
@@ -42,8 +46,10 @@ def local_adaptive(
     w ← w − η_s (Σ_{k∈S} q_k η P̄_k) ⊙ Σ_{k∈S} q_k Δ_k ⊘ (η P̄_k), q_k = α_k / Σ_S α; without, w ← w − η_s Σ_S q_k Δ_k,
     which optimises another mix of the clients in each coordinate. The clients' moments are `restarted` each round,
     `persistent` (2d floats in every client) or `averaged` (2d floats up and down). Equal P̄_k make both the same.
-    The correction is FedNova's, coordinate by coordinate: our reading of the paper.
+    Kept moments go with `correct` only at b1 = 0: else Δ_k holds gradients of earlier rounds. The correction is
+    FedNova's, coordinate by coordinate: our reading of the paper; as there, it is whole when everybody takes part.
     """
     solver = Adaptive(rate, algorithm, b1, b2, epsilon, state, work, schedule)
+    flag("correct", correct)
     aggregation = Normalised() if correct else WeightedSum()
     return Method("local_adaptive", Blind(), Everyone(), solver, aggregation, Optimiser(rate=server_rate))

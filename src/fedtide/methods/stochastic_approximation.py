@@ -8,7 +8,7 @@ from fedtide.schedules import PowerDecay, Unit
 from fedtide.servers import Optimiser
 from fedtide.solvers import Sgd
 from fedtide.types import Work
-from fedtide.work import Epochs
+from fedtide.work import Steps
 
 
 @method(
@@ -29,7 +29,7 @@ def stochastic_approximation(
     power: float = 1.0,
     every: int = 1,
     unit: Unit = "epochs",
-    work: Work = Epochs(),
+    work: Work = Steps(),
 ) -> Method:
     """FedAvg with equal weights and local rates that fall as 1/n.
 

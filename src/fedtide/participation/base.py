@@ -34,6 +34,14 @@ class Policy:
     def selects_by_loss(self) -> bool:
         return False
 
+    @property
+    def weighing(self) -> Literal["fixed", "normalised", "free"]:
+        return "free"
+
+    @property
+    def counts_invitations(self) -> bool:
+        return False
+
     def candidates(self, state: State, seen: Observation) -> Array:
         return seen.available
 
@@ -45,6 +53,17 @@ class Policy:
 
     def capacity(self, available: int) -> int:
         return available
+
+
+class Weighed(Policy):
+    """A policy with the weights of `weigh`."""
+
+    weights: Weights
+
+    @property
+    def weighing(self) -> Literal["fixed", "normalised", "free"]:
+        kinds = {"fixed": "fixed", "ratio": "normalised", "equal": "normalised", "scaled": "free"}
+        return kinds[self.weights]  # pyright: ignore[reportReturnType]
 
 
 def weigh(weights: Weights, importance: Array, invited: Array) -> Array:

@@ -7,9 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import check_one_of, flag, number, require
 from fedtide.participation.base import Policy
 from fedtide.types import Decision, Observation, Population, part
+
+Optimum = Literal["zero", "oracle", "running_min"]
+"""What stands for the smallest losses F*: see `CorrelationAware`."""
 
 
 class Losses(NamedTuple):
@@ -46,15 +49,15 @@ class CorrelationAware(Policy):
     kappa_squared: float = 1.0
     smoothing: float = 1.0
     threshold: float = 0.0
-    optimum: Literal["zero", "oracle", "running_min"] = "zero"
+    optimum: Optimum = "zero"
     strict: bool = False
 
     def __post_init__(self):
-        require(self.kappa_squared >= 0, "participation.kappa_squared", self.kappa_squared, "0 or more")
-        require(0 < self.smoothing <= 1, "participation.smoothing", self.smoothing, "in (0, 1]")
-        require(self.threshold >= 0, "participation.threshold", self.threshold, "0 or more")
-        allowed = ("zero", "oracle", "running_min")
-        require(self.optimum in allowed, "participation.optimum", self.optimum, f"one of {', '.join(allowed)}")
+        number("participation.kappa_squared", self.kappa_squared, low=0, infinite=True)  # ∞ excludes nobody
+        number("participation.smoothing", self.smoothing, above=0, high=1)
+        number("participation.threshold", self.threshold, low=0)
+        check_one_of("participation.optimum", self.optimum, Optimum)
+        flag("participation.strict", self.strict)
 
     @property
     def needs_estimates(self) -> bool:
@@ -136,8 +139,8 @@ def correlation_aware_weights(
     require(bool((alpha >= 0).all()) and abs(alpha.sum() - 1) < 1e-6, "importance", alpha, "≥ 0 with sum 1")
     require(bool(((pi > 0) & (pi <= 1)).all()), "availability", pi, "in (0, 1]")
     require(bool((np.abs(lam) <= 1).all()), "correlation", lam, "in [−1, 1]")
-    require(kappa_squared >= 0, "kappa_squared", kappa_squared, "0 or more")
-    require(threshold >= 0, "threshold", threshold, "0 or more")
+    number("kappa_squared", kappa_squared, low=0, infinite=True)
+    number("threshold", threshold, low=0)
     with jax.enable_x64(True):
         kept = np.asarray(_exclude(alpha, pi, lam, gap, float(kappa_squared), float(threshold), strict=strict))
     return np.where(kept, alpha / pi, 0.0)
@@ -180,7 +183,8 @@ def exclude(
 
     def sweep(order: Array, kept: Array, carry: _Sums) -> tuple[Array, _Sums]:
         inputs = (importance[order], gap[order], kept[order])
-        carry, out = jax.lax.scan(consider, carry, inputs)
+        # A GPU spends its time on starting each step: many in one kernel.
+        carry, out = jax.lax.scan(consider, carry, inputs, unroll=1 if jax.default_backend() == "cpu" else 32)
         return kept.at[order].set(inputs[2] & ~out), carry
 
     kept = importance > 0

@@ -4,13 +4,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import check_one_of, require, whole
-from fedtide.participation.base import Policy, Weights, weigh
+from fedtide.participation.base import Weighed, Weights, weigh
 from fedtide.participation.choice import largest
 from fedtide.types import Decision, Observation, Population, part
 
 
 @part
-class CyclicGroups(Policy):
+class CyclicGroups(Weighed):
     """In round t those of group t mod K̄ who are available, or `clients` of them uniformly; weights as `UniformSample`.
 
     `groups` = K̄: equal groups of consecutive clients, up to one client, always in the same order. Over a whole cycle

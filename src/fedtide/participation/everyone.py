@@ -3,12 +3,12 @@
 from jax import Array
 
 from fedtide.errors import check_one_of
-from fedtide.participation.base import Policy, Weights, weigh
+from fedtide.participation.base import Weighed, Weights, weigh
 from fedtide.types import Decision, Observation, Population, part
 
 
 @part
-class Everyone(Policy):
+class Everyone(Weighed):
     """All available clients A, weighed by `ratio` α_k / Σ_A α, `fixed` α_k (absent clients count 0), `equal` 1/|A| or
     `scaled` α_k N/|A|.
 

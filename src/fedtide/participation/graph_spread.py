@@ -1,13 +1,13 @@
 """Clients whose data lie far apart, chosen about equally often."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import FedtideError, require, whole
+from fedtide.errors import FedtideError, number, require, whole
 from fedtide.participation.base import Policy, weigh
 from fedtide.types import Decision, Observation, Population, part
 
@@ -45,9 +45,9 @@ class GraphSpread(Policy):
 
     def __post_init__(self):
         object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
-        require(self.spread >= 0, "participation.spread", self.spread, "0 or more")
-        require(self.scale > 0, "participation.scale", self.scale, "positive")
-        require(0 <= self.threshold <= 1, "participation.threshold", self.threshold, "in [0, 1]")
+        number("participation.spread", self.spread, low=0)
+        number("participation.scale", self.scale, above=0)
+        number("participation.threshold", self.threshold, low=0, high=1)
         if self.distance is not None:
             given = np.asarray(self.distance, float)
             fine = given.ndim == 2 and given.shape[0] == given.shape[1] and bool((given >= 0).all())
@@ -55,6 +55,14 @@ class GraphSpread(Policy):
             wanted = "symmetric, 0 or more and 0 on the diagonal, a row for each client"
             require(bool(fine), "participation.distance", self.distance, wanted)
             object.__setattr__(self, "distance", given)
+
+    @property
+    def counts_invitations(self) -> bool:
+        return True
+
+    @property
+    def weighing(self) -> Literal["fixed", "normalised", "free"]:
+        return "normalised"
 
     def init(self, population: Population) -> Graph:
         clients = len(population.importance)
@@ -116,7 +124,7 @@ def spread_apart(distance: Array, cost: Array, allowed: Array, count: int) -> Ar
         best = jnp.argmax(gain)
         return chosen.at[best].set(chosen[best] | (gain[best] > -jnp.inf))
 
-    def swap(_: int, chosen: Array) -> Array:
+    def best_swap(chosen: Array) -> tuple[Array, Array]:
         worth = distance @ chosen.astype(distance.dtype) - cost
         # i leaves, j comes: j no longer has i to be far from.
         change = jnp.where(
@@ -124,6 +132,12 @@ def spread_apart(distance: Array, cost: Array, allowed: Array, count: int) -> Ar
         )
         out, come = jnp.unravel_index(jnp.argmax(change), change.shape)
         better = change[out, come] > 8 * jnp.finfo(worth.dtype).eps * jnp.abs(worth[out])
-        return jnp.where(better, chosen.at[out].set(False).at[come].set(True), chosen)
+        return better, jnp.where(better, chosen.at[out].set(False).at[come].set(True), chosen)
 
-    return jax.lax.fori_loop(0, count, swap, jax.lax.fori_loop(0, count, add, nobody))
+    def swap(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        done, _, chosen = state
+        return done + 1, *best_swap(chosen)
+
+    greedy = jax.lax.fori_loop(0, count, add, nobody)
+    start = (jnp.int32(0), jnp.bool_(True), greedy)
+    return jax.lax.while_loop(lambda state: state[1] & (state[0] < count), swap, start)[2]

@@ -63,6 +63,10 @@ class HighestLoss(Policy):
     def selects_by_loss(self) -> bool:
         return True
 
+    @property
+    def weighing(self) -> Literal["fixed", "normalised", "free"]:
+        return "normalised"
+
     def init(self, population: Population) -> Choices:
         importance = population.importance
         return Choices(importance, jnp.full_like(importance, jnp.inf) if self.losses == "remembered" else ())

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import check_one_of, whole
-from fedtide.participation.base import Policy, Weights, weigh
+from fedtide.participation.base import Weighed, Weights, weigh
 from fedtide.participation.choice import first
 from fedtide.types import Decision, Observation, Population, part
 
@@ -17,7 +17,7 @@ class Rounds(NamedTuple):
 
 
 @part
-class LeastRecent(Policy):
+class LeastRecent(Weighed):
     """The `clients` available ones whose last round lies farthest back, those never invited first; ties at random.
 
     Weights as `UniformSample`, by default fixed α_k: what a memory of updates needs (`LatestUpdates`), where it keeps
@@ -33,6 +33,10 @@ class LeastRecent(Policy):
     def __post_init__(self):
         object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
         check_one_of("participation.weights", self.weights, Weights)
+
+    @property
+    def counts_invitations(self) -> bool:
+        return True
 
     def init(self, population: Population) -> Rounds:
         return Rounds(population.importance, jnp.full(len(population.importance), -1, jnp.int32))

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import number
 from fedtide.participation.base import Policy
 from fedtide.types import Decision, Observation, Population, part
 
@@ -21,7 +21,7 @@ class MostAvailable(Policy):
     fraction: float = 0.5
 
     def __post_init__(self):
-        require(0 < self.fraction <= 1, "participation.fraction", self.fraction, "in (0, 1]")
+        number("participation.fraction", self.fraction, above=0, high=1)
 
     @property
     def needs_estimates(self) -> bool:

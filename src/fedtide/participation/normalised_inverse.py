@@ -1,5 +1,7 @@
 """Weights inverse to availability, normalised each round."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -21,6 +23,10 @@ class NormalisedInverse(Policy):
     @property
     def needs_estimates(self) -> bool:
         return True
+
+    @property
+    def weighing(self) -> Literal["fixed", "normalised", "free"]:
+        return "normalised"
 
     def init(self, population: Population) -> Array:
         return population.importance

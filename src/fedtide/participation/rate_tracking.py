@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import flag, number, whole
 from fedtide.participation.base import Policy
 from fedtide.participation.choice import largest
 from fedtide.types import Decision, Observation, Population, part
@@ -34,8 +34,13 @@ class RateTracking(Policy):
     correlated: bool = False
 
     def __post_init__(self):
-        require(self.clients >= 1, "participation.clients", self.clients, "1 or more")
-        require(0 < self.smoothing <= 1, "participation.smoothing", self.smoothing, "in (0, 1]")
+        object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
+        number("participation.smoothing", self.smoothing, above=0, high=1)
+        flag("participation.correlated", self.correlated)
+
+    @property
+    def counts_invitations(self) -> bool:
+        return True
 
     def init(self, population: Population) -> Rates:
         return Rates(population.importance, jnp.minimum(1.0, self.clients * population.importance))

@@ -1,10 +1,12 @@
 """Draws by importance, with replacement."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import whole
 from fedtide.participation.base import Policy
 from fedtide.types import Decision, Observation, Population, part
 
@@ -21,7 +23,11 @@ class SampleWithReplacement(Policy):
     clients: int
 
     def __post_init__(self):
-        require(self.clients >= 1, "participation.clients", self.clients, "1 or more")
+        object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
+
+    @property
+    def weighing(self) -> Literal["fixed", "normalised", "free"]:
+        return "normalised"
 
     def init(self, population: Population) -> Array:
         return population.importance

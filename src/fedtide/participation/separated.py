@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require, whole
+from fedtide.errors import number, whole
 from fedtide.participation.base import Policy
 from fedtide.participation.choice import largest
 from fedtide.types import Decision, Observation, Population, part
@@ -37,7 +37,11 @@ class Separated(Policy):
         if self.clients is not None:
             object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
         object.__setattr__(self, "separation", whole("participation.separation", self.separation, 0))
-        require(self.prior >= 0, "participation.prior", self.prior, "0 or more rounds")
+        number("participation.prior", self.prior, low=0)
+
+    @property
+    def counts_invitations(self) -> bool:
+        return True
 
     def init(self, population: Population) -> History:
         nothing = jnp.zeros(len(population.importance), jnp.int32)

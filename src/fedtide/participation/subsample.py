@@ -5,7 +5,7 @@ from typing import Literal
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import check_kind, require, whole
 from fedtide.participation.choice import largest
 from fedtide.types import Cohort, Decision, Observation, Participation, Population, State, Updates, part
 
@@ -24,7 +24,10 @@ class Subsample:
     clients: int
 
     def __post_init__(self):
-        require(self.clients >= 1, "participation.clients", self.clients, "1 or more")
+        check_kind("participation.policy", self.policy, "participation")
+        wanted = "one that does not keep count of whom it invites: it would count those whom the sample leaves out"
+        require(not self.policy.counts_invitations, "participation.policy", type(self.policy).__name__, wanted)
+        object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
 
     @property
     def needs_estimates(self) -> bool:
@@ -43,6 +46,14 @@ class Subsample:
         return self.policy.needs_optimum
 
     @property
+    def weighing(self) -> Literal["fixed", "normalised", "free"]:
+        return "free"
+
+    @property
+    def counts_invitations(self) -> bool:
+        return False
+
+    @property
     def selects_by_loss(self) -> bool:
         return self.policy.selects_by_loss
 
@@ -53,12 +64,12 @@ class Subsample:
         return self.policy.candidates(state, seen)
 
     def decide(self, state: State, seen: Observation) -> tuple[Decision, State]:
-        whole, state = self.policy.decide(state, seen)
+        inner, state = self.policy.decide(state, seen)
         # Counter 4 onwards: the wrapped policy may use the first block of its own.
-        score = seen.stream.uniform(jnp.arange(len(whole.invited)), 1, start=4)[:, 0]
-        invited = largest(score, whole.invited, self.clients)
-        growth = whole.invited.sum() / jnp.maximum(invited.sum(), 1)
-        return Decision(invited, jnp.where(invited, whole.weight * growth, 0)), state
+        score = seen.stream.uniform(jnp.arange(len(inner.invited)), 1, start=4)[:, 0]
+        invited = largest(score, inner.invited, self.clients)
+        growth = inner.invited.sum() / jnp.maximum(invited.sum(), 1)
+        return Decision(invited, jnp.where(invited, inner.weight * growth, 0)), state
 
     def learn(self, state: State, cohort: Cohort, updates: Updates) -> State:
         return self.policy.learn(state, cohort, updates)

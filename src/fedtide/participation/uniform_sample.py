@@ -3,14 +3,14 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import check_one_of, require
-from fedtide.participation.base import Policy, Weights, weigh
+from fedtide.errors import check_one_of, whole
+from fedtide.participation.base import Weighed, Weights, weigh
 from fedtide.participation.choice import largest
 from fedtide.types import Decision, Observation, Population, part
 
 
 @part
-class UniformSample(Policy):
+class UniformSample(Weighed):
     """`clients` of the available, uniformly without replacement (all, where fewer are there).
 
     Weights of the sample S: `equal` 1/|S|; `scaled` α_k N/|S|, unbiased for any α when all are available;
@@ -23,7 +23,7 @@ class UniformSample(Policy):
     weights: Weights = "equal"
 
     def __post_init__(self):
-        require(self.clients >= 1, "participation.clients", self.clients, "1 or more")
+        object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
         check_one_of("participation.weights", self.weights, Weights)
 
     def init(self, population: Population) -> Array:

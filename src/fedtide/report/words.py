@@ -83,7 +83,9 @@ def settings(flat: Mapping[str, object]) -> list[tuple[str, str]]:
         return setting(flat[name]) + (f"({inside})" if inside else "")
 
     # A dotted name whose owner is missing stands for itself.
-    return [(clean(name), fold(name)) for name in flat if name.rpartition(".")[0] not in flat]
+    # Nothing replaced is nothing to show.
+    shown = (name for name in flat if name != "replaced" or flat[name] not in ("()", "", None))
+    return [(clean(name), fold(name)) for name in shown if name.rpartition(".")[0] not in flat]
 
 
 def answer(summary: pl.DataFrame, seeds: pl.DataFrame, classes: pl.DataFrame | None, fleet: Fleet | None) -> Markup:

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require, whole
+from fedtide.errors import check_kind, number, require, whole
 from fedtide.servers.optimiser import Optimiser
+from fedtide.servers.projected import Projected
 from fedtide.types import Server, State, part
 
 
@@ -20,7 +21,8 @@ class AmplifiedState(NamedTuple):
 class Amplified:
     """The steps of `server`, and after every `period` = P rounds w ← w_P + γ (w − w_P), w_P the model P rounds ago.
 
-    Rounds are counted whether or not anybody took part. γ = `factor` = 1 changes nothing.
+    Rounds are counted whether or not anybody took part. γ = `factor` = 1 changes nothing. The long step would leave the
+    ball of `Projected` inside: that is refused, `Projected` goes around it.
 
     Reference: Wang and Ji, "A unified analysis of federated learning with arbitrary client participation",
     NeurIPS 2022.
@@ -31,8 +33,14 @@ class Amplified:
     factor: float = 1.5
 
     def __post_init__(self):
+        check_kind("server.server", self.server, "server")
+        inner: Any = self.server
+        while inner is not None:  # through averages
+            wanted = "one that may leave its ball, as the long step does: take Projected(Amplified(…)) instead"
+            require(not isinstance(inner, Projected), "server.server", type(inner).__name__, wanted)
+            inner = getattr(inner, "server", None)
         object.__setattr__(self, "period", whole("server.period", self.period, 1))
-        require(self.factor >= 0, "server.factor", self.factor, "0 or more")
+        number("server.factor", self.factor, low=0)
 
     def init(self, w: Array) -> AmplifiedState:
         return AmplifiedState(self.server.init(w), w, jnp.asarray(False))

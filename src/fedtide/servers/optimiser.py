@@ -6,7 +6,7 @@ import jax
 import optax
 from jax import Array
 
-from fedtide.errors import InvalidInput, one_of, require
+from fedtide.errors import InvalidInput, number, one_of
 from fedtide.servers.base import LastModel
 from fedtide.types import State, part
 
@@ -51,8 +51,8 @@ class Optimiser(LastModel):
 
     def __post_init__(self):
         if self.algorithm not in _NAMES:
-            raise InvalidInput("server.algorithm", self.algorithm, one_of(self.algorithm, _NAMES))
-        require(self.rate >= 0, "server.rate", self.rate, "0 or more")
+            raise InvalidInput("server.algorithm", self.algorithm, one_of(str(self.algorithm), _NAMES))
+        number("server.rate", self.rate, low=0)
         try:
             self._optax()
         except (TypeError, ValueError) as error:

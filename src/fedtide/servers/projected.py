@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import check_kind, number
 from fedtide.types import Server, State, part
 
 
@@ -19,7 +19,8 @@ class Projected:
     radius: float
 
     def __post_init__(self):
-        require(self.radius > 0, "server.radius", self.radius, "positive")
+        check_kind("server.server", self.server, "server")
+        number("server.radius", self.radius, above=0)
 
     def init(self, w: Array) -> State:
         return self.server.init(w)

@@ -10,22 +10,17 @@ import jax
 import numpy as np
 
 from fedtide.availability.base import Process
-from fedtide.methods.base import CATALOGUE, Method, title_of
+from fedtide.methods.base import CATALOGUE, Facts, Method, title_of
+from fedtide.simulation.replica import Carry
 from fedtide.types import Population
 
 
-def describe_method(label: str, method: Method) -> dict[str, Any]:
-    """Label, settings, facts and citation of a method."""
+def describe_method(label: str, method: Method, state: Carry, clients: int, parameters: int) -> dict[str, Any]:
+    """Label, settings, facts and citation of a method whose state has these shapes."""
     entry = CATALOGUE.get(method.name)
-    facts = dataclasses.asdict(entry.facts) if entry else {}
-    if entry:
-        facts |= {"server_memory": entry.facts.server_memory, "client_memory": entry.facts.client_memory}
-    policy = method.participation  # what it needs is what its parts need, whatever was replaced
-    facts |= {
-        "needs_estimates": policy.needs_estimates,
-        "needs_correlation": policy.needs_correlation,
-        "needs_losses": policy.needs_losses is not None,
-    }
+    found = facts_of(method, state, clients, parameters)
+    facts = dataclasses.asdict(found)
+    facts |= {"server_memory": found.server_memory, "client_memory": found.client_memory}
     return {
         "label": label,
         "name": method.name,
@@ -35,6 +30,31 @@ def describe_method(label: str, method: Method) -> dict[str, Any]:
         "facts": facts,
         "bibtex": entry.bibtex if entry else "",
     }
+
+
+def facts_of(method: Method, state: Carry, clients: int, parameters: int) -> Facts:
+    """The facts of a method as it is built: needs are its parts', memory is measured on its state, whatever its
+    arguments chose or `compose` replaced. What only a proof can tell is as declared, for the method as published."""
+    entry, policy = CATALOGUE.get(method.name), method.participation
+    declared = entry.facts if entry else Facts(unbiased="not declared")
+    unbiased = f"not declared with {', '.join(method.replaced)}" if method.replaced else declared.unbiased
+
+    def rows(tree: Any, *shape: int) -> int:
+        return sum(leaf.shape[2:] == shape for leaf in jax.tree.leaves(tree))  # after settings and seeds
+
+    server = state._replace(solver=state.solver.shared)
+    held = {"server_rows": "N"} if rows(server, clients, parameters) else {}
+    return dataclasses.replace(
+        declared,
+        unbiased=unbiased,
+        needs_estimates=policy.needs_estimates,
+        needs_correlation=policy.needs_correlation,
+        needs_losses=policy.needs_losses is not None,
+        server_models=rows(server, parameters),
+        client_models=rows(state.solver.client, clients, parameters),
+        client_scalars=rows(state.solver.client, clients) > 0,
+        **held,
+    )
 
 
 def settings(value: Any, path: str = "") -> dict[str, Any]:

@@ -172,7 +172,7 @@ class Replica(NamedTuple):
         def local(client: Array, mine: Array, size: Array, row: Any) -> tuple[Array, Trained]:
             draw = functools.partial(self._minibatch, stream, client)
             if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
-                drawn = jax.vmap(draw)(jnp.arange(steps))
+                drawn = jax.vmap(draw)(jnp.arange(max(steps, 1)))
                 # A GPU would spend more time on looping than on a few small steps; a CPU only compiles longer.
                 unroll = steps <= 8 and jax.default_backend() != "cpu"
                 gradient = self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn))

@@ -15,7 +15,7 @@ from fedtide.errors import FedtideError, InvalidInput, require, whole
 from fedtide.methods.base import Method, title_of
 from fedtide.simulation import engine, memory
 from fedtide.simulation.cohorts import capacity_for
-from fedtide.simulation.replica import Shape, replica
+from fedtide.simulation.replica import Carry, Shape, replica
 from fedtide.simulation.traces import Span, Traces, spans
 from fedtide.types import Population
 
@@ -116,10 +116,7 @@ class Setup:
     def memory(self, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
         """Bytes that running the method keeps on the device."""
         replicas = settings * len(self.seed_list)
-        past = jnp.zeros((1, 0, len(self.population.sizes)), bool)
-        carry = jax.eval_shape(
-            lambda m: engine.start(m, self.problem, self.population, self.seeds[:1], past, 0), batch([method])
-        )
+        carry = self.state(method)
         capacity, query = self._capacities(method)
         rows = min(chunk or max(capacity, query), max(capacity, query))
         cohort = self._at_once(settings) * (rows * self._per_client(method) + capacity * 8 * self.parameters)
@@ -128,6 +125,13 @@ class Setup:
         per_round = 40 + (13 * clients if self.record_clients else clients)
         return memory.Estimate(
             memory.size_of(self.problem), replicas * memory.size_of(carry), cohort, replicas * span.length * per_round
+        )
+
+    def state(self, method: Method) -> Carry:
+        """The shapes of all that one replica carries from round to round, with two leading axes of length 1."""
+        past = jnp.zeros((1, 0, len(self.population.sizes)), bool)
+        return jax.eval_shape(
+            lambda m: engine.start(m, self.problem, self.population, self.seeds[:1], past, 0), batch([method])
         )
 
     def _capacities(self, method: Method) -> tuple[int, int]:

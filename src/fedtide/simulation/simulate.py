@@ -134,7 +134,10 @@ def _facts(
         "problem": describe.describe_problem(setup.problem, setup.population, setup.parameters),
         "availability": describe.describe_availability(setup.availability),
         "importance": [float(a) for a in np.asarray(setup.population.importance)],
-        "methods": [describe.describe_method(label, method) for label, method in methods.items()],
+        "methods": [
+            describe.describe_method(label, method, setup.state(method), len(setup.population.sizes), setup.parameters)
+            for label, method in methods.items()
+        ],
         "chunks": dict(chunks),
         "finished": False,
         "seconds": 0.0,

@@ -3,11 +3,12 @@
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from fedtide.errors import check_one_of, require
+from fedtide.errors import check_one_of, number, require
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, descend, mean_of_rows
+from fedtide.solvers.base import Local, check_steps, descend, mean_of_rows
 from fedtide.types import Cohort, Memory, Population, Schedule, Task, Trained, Updates, Work, part
 from fedtide.work import Steps
 
@@ -26,8 +27,9 @@ class Moments(NamedTuple):
 class Adaptive(Local):
     """w_k ← w_k − η P m̂ with m ← b1 m + (1 − b1) g and P = 1 / (√v̂ + ε), coordinate by coordinate.
 
-    `adam`: v ← b2 v + (1 − b2) g². `adagrad`: v ← v + g² (b2 plays no role). m̂ (and Adam's v̂) are divided by the sum of
-    the coefficients in them, which is the usual bias correction, and stays right when moments are averaged.
+    `adam`: v ← b2 v + (1 − b2) g², b2 = 0.99 by default. `adagrad`: v ← v + g² (no b2). m̂ (and Adam's v̂) are
+    divided by the sum of the coefficients in them, which is the usual bias correction, and stays right when moments are
+    averaged.
 
     The moments are `restarted` at 0 each round, `persistent` for each client (2 · N · d floats), or `averaged`: shared
     by all, next round's are Σ q_k (m_k, v_k) / Σ q over the cohort (2d more floats up and down).
@@ -43,19 +45,28 @@ class Adaptive(Local):
     rate: float = 0.01
     algorithm: Algorithm = "adam"
     b1: float = 0.9
-    b2: float = 0.99
+    b2: float | None = None
     epsilon: float = 1e-3
     state: Keeping = "restarted"
     work: Work = Steps()
     schedule: Schedule = Constant()
 
     def __post_init__(self):
-        require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
+        check_steps(self)
         check_one_of("solver.algorithm", self.algorithm, Algorithm)
-        require(0 <= self.b1 < 1, "solver.b1", self.b1, "in [0, 1)")
-        require(0 <= self.b2 < 1, "solver.b2", self.b2, "in [0, 1)")
-        require(self.epsilon > 0, "solver.epsilon", self.epsilon, "positive")
+        number("solver.b1", self.b1, low=0, below=1)
+        if self.algorithm == "adagrad":
+            require(self.b2 is None, "solver.b2", self.b2, "left out: adagrad forgets nothing")
+        else:
+            b2 = 0.99 if self.b2 is None else self.b2
+            object.__setattr__(self, "b2", number("solver.b2", b2, low=0, below=1))
+        number("solver.epsilon", self.epsilon, above=0)
         check_one_of("solver.state", self.state, Keeping)
+
+    @property
+    def starts_fresh(self) -> bool:
+        # Moments of the squares only scale this round's gradients; those of the gradients themselves add earlier ones.
+        return self.state == "restarted" or bool(np.all(np.asarray(self.b1) == 0))
 
     def init(self, population: Population, w: Array) -> Memory:
         clients = len(population.sizes)
@@ -89,6 +100,7 @@ class Adaptive(Local):
         first, first_share = self.b1 * past.first + (1 - self.b1) * g, self.b1 * past.first_share + (1 - self.b1)
         if self.algorithm == "adagrad":
             return Moments(first, past.second + g * g, first_share, jnp.ones_like(past.second_share))
+        assert self.b2 is not None, "__post_init__ fills it in"
         second = self.b2 * past.second + (1 - self.b2) * g * g
         return Moments(first, second, first_share, self.b2 * past.second_share + (1 - self.b2))
 

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require, whole
+from fedtide.errors import check_kind, number, whole
 from fedtide.solvers.base import Around, mean_of_rows
 from fedtide.solvers.sgd import Sgd
-from fedtide.streams import Purpose, Stream
 from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, part
 
 
@@ -40,17 +39,17 @@ class AdaptiveSteps(Around):
     shrink: float = 0.5
 
     def __post_init__(self):
+        check_kind("solver.solver", self.solver, "solver")
         object.__setattr__(self, "every", whole("solver.every", self.every, 1))
-        require(0 < self.shrink <= 1, "solver.shrink", self.shrink, "in (0, 1]")
+        number("solver.shrink", self.shrink, above=0, high=1)
 
     @property
     def sends(self) -> Literal["change", "model", "difference"]:
         return self.solver.sends
 
     def init(self, population: Population, w: Array) -> Memory:
-        inner, clients = self.solver.init(population, w), jnp.arange(len(population.sizes))
-        asked = self.work.steps(Stream(0, Purpose.WORK), clients, jnp.asarray(population.sizes))
-        most = jnp.asarray(asked, jnp.int32).max()
+        inner = self.solver.init(population, w)
+        most = jnp.asarray(self.work.most(jnp.asarray(population.sizes)), jnp.int32)
         shared = StepsShared(most, most, jnp.zeros((), w.dtype), jnp.int32(0), inner.shared)
         return Memory(inner.client, shared)
 

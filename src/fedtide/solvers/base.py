@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import check_kind, number, require
 from fedtide.rows import weighted_rows
 from fedtide.types import Cohort, Memory, Population, Solver, Task, Updates, Work
 
@@ -18,6 +18,10 @@ class Local:
     @property
     def sends(self) -> Literal["change", "model", "difference"]:
         return "change"
+
+    @property
+    def starts_fresh(self) -> bool:
+        return True
 
     @property
     def trains_absent(self) -> bool:
@@ -42,13 +46,32 @@ class Around(Local):
         return self.solver.work
 
     @property
+    def starts_fresh(self) -> bool:
+        return self.solver.starts_fresh
+
+    @property
     def trains_absent(self) -> bool:
         return self.solver.trains_absent
 
 
+def check_steps(solver: Solver) -> None:
+    """Checks the fields of every solver that takes steps itself: its rate, its work and its schedule."""
+    own: Any = solver
+    number("solver.rate", own.rate, low=0)
+    check_kind("solver.work", own.work, "work")
+    check_kind("solver.schedule", own.schedule, "schedule")
+
+
 def check_sends_change(solver: Solver) -> None:
     """Refuses an inner solver that sends anything but what training changed in the received model."""
+    check_kind("solver.solver", solver, "solver")
     require(solver.sends == "change", "solver.solver", type(solver).__name__, "one that sends its change, as Sgd does")
+
+
+def check_starts_fresh(solver: Solver) -> None:
+    """Refuses an inner solver whose change holds more than this round's gradients: their mean cannot be told."""
+    wanted = "one that starts every round afresh: what it keeps of earlier rounds would pass for this round's gradients"
+    require(solver.starts_fresh, "solver.solver", type(solver).__name__, wanted)
 
 
 Step = Callable[[Any, Any, Array | int, Any], tuple[Any, Any]]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.solvers.base import Around, change_of_mean, check_sends_change, choose
+from fedtide.solvers.base import Around, change_of_mean, check_sends_change, check_starts_fresh, choose
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, part
 
@@ -27,7 +27,8 @@ class ControlVariate(Around):
     gradients that the client took (option II of the paper; the mean weighted as the solver weighs them).
 
     c ← c + Σ_S α_k (c_k⁺ − c_k), so that c = Σ α_k c_k always; all start at 0. A client without steps keeps its c_k.
-    The exact ‖a_k‖₁ makes it right with momentum, a proximal term and adaptive steps, too. The correction removes
+    The exact ‖a_k‖₁ makes it right with momentum, a proximal term and adaptive steps, too, where they start afresh
+    each round (others are refused). The correction removes
     client drift, not the bias of who takes part.
 
     Reference: Karimireddy et al., "SCAFFOLD: Stochastic controlled averaging for federated learning", ICML 2020.
@@ -37,6 +38,7 @@ class ControlVariate(Around):
 
     def __post_init__(self):
         check_sends_change(self.solver)
+        check_starts_fresh(self.solver)
 
     def init(self, population: Population, w: Array) -> Memory:
         inner = self.solver.init(population, w)

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import number
 from fedtide.solvers.base import Around, check_sends_change
 from fedtide.solvers.own_model import everybodys
 from fedtide.solvers.sgd import Sgd
@@ -35,7 +35,7 @@ class Echo(Around):
 
     def __post_init__(self):
         check_sends_change(self.solver)
-        require(self.amplification >= 0, "solver.amplification", self.amplification, "0 or more")
+        number("solver.amplification", self.amplification, low=0)
 
     @property
     def sends(self) -> Literal["change", "model", "difference"]:

@@ -5,9 +5,8 @@ from typing import Any, Literal
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, descend
+from fedtide.solvers.base import Local, check_steps, descend
 from fedtide.types import Memory, Population, Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
 
@@ -33,7 +32,7 @@ class GradientTracking(Local):
     schedule: Schedule = Constant()
 
     def __post_init__(self):
-        require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
+        check_steps(self)
 
     @property
     def sends(self) -> Literal["change", "model", "difference"]:
@@ -50,4 +49,6 @@ class GradientTracking(Local):
         # The move after the last gradient is not the client's: the server makes it.
         _, loss, (sent, mass) = descend(w, task, step, (row, jnp.zeros((), w.dtype)))
         rate = self.rate * self.schedule.factor(task, 0)
-        return Trained(w - (sent - row), loss, task.steps, mass, rate, sent)
+        # The server gets w − w_k, rounded as the model is: what it got is what must be remembered, or the sum drifts.
+        w_k = w - (sent - row)
+        return Trained(w_k, loss, task.steps, mass, rate, row + (w - w_k))

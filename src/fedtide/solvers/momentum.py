@@ -5,9 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import flag, number
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, descend
+from fedtide.solvers.base import Local, check_steps, descend
 from fedtide.types import Memory, Population, Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
 
@@ -27,8 +27,13 @@ class Momentum(Local):
     schedule: Schedule = Constant()
 
     def __post_init__(self):
-        require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
-        require(0 <= self.decay < 1, "solver.decay", self.decay, "in [0, 1)")
+        check_steps(self)
+        number("solver.decay", self.decay, low=0, below=1)
+        flag("solver.persistent", self.persistent)
+
+    @property
+    def starts_fresh(self) -> bool:
+        return not self.persistent
 
     def init(self, population: Population, w: Array) -> Memory:
         return Memory(client=jnp.zeros((len(population.sizes), len(w)), w.dtype) if self.persistent else ())

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import whole
-from fedtide.solvers.base import Around, change_of_mean, check_sends_change, choose
+from fedtide.solvers.base import Around, change_of_mean, check_sends_change, check_starts_fresh, choose
 from fedtide.solvers.control_variate import corrected, mean_gradient
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, part
@@ -51,6 +51,7 @@ class PeriodicControlVariate(Around):
 
     def __post_init__(self):
         check_sends_change(self.solver)
+        check_starts_fresh(self.solver)
         object.__setattr__(self, "period", whole("solver.period", self.period, 1))
 
     def init(self, population: Population, w: Array) -> Memory:

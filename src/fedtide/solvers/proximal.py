@@ -5,9 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import number
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, descend
+from fedtide.solvers.base import Local, check_steps, descend
 from fedtide.types import Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
 
@@ -30,9 +30,9 @@ class Proximal(Local):
     decay: float = 0.0
 
     def __post_init__(self):
-        require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
-        require(self.mu >= 0, "solver.mu", self.mu, "0 or more")
-        require(0 <= self.decay < 1, "solver.decay", self.decay, "in [0, 1)")
+        check_steps(self)
+        number("solver.mu", self.mu, low=0)
+        number("solver.decay", self.decay, low=0, below=1)
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         def step(v: Array, g: Array, i: Array | int, extra: Any) -> tuple[Array, Any]:

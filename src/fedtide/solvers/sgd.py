@@ -5,9 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, descend
+from fedtide.solvers.base import Local, check_steps, descend
 from fedtide.types import Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
 
@@ -24,7 +23,7 @@ class Sgd(Local):
     schedule: Schedule = Constant()
 
     def __post_init__(self):
-        require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
+        check_steps(self)
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         def step(w: Array, g: Array, i: Array | int, mass: Array) -> tuple[Array, Array]:

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import flag, number
 from fedtide.rows import weighted_rows
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, descend
+from fedtide.solvers.base import Local, check_steps, descend
 from fedtide.types import Cohort, Memory, Population, Schedule, Task, Trained, Updates, Work, part
 from fedtide.work import Steps
 
@@ -52,10 +52,12 @@ class TailRisk(Local):
     schedule: Schedule = Constant()
 
     def __post_init__(self):
-        require(self.rate >= 0, "solver.rate", self.rate, "0 or more")
-        require(self.threshold_rate >= 0, "solver.threshold_rate", self.threshold_rate, "0 or more")
-        require(0 < self.level <= 1, "solver.level", self.level, "in (0, 1]")
-        require(0 <= self.mix <= 1, "solver.mix", self.mix, "in [0, 1]")
+        check_steps(self)
+        number("solver.threshold_rate", self.threshold_rate, low=0)
+        number("solver.level", self.level, above=0, high=1)
+        number("solver.mix", self.mix, low=0, high=1)
+        number("solver.start", self.start)
+        flag("solver.train_everyone", self.train_everyone)
 
     @property
     def trains_absent(self) -> bool:

@@ -31,7 +31,7 @@ def test_without_adaptivity_the_correction_is_fednova(problem, play):
 
 def test_averaged_moments_are_everybody_s_mean(problem, play):
     """The second moment that all share after a round is the weighted mean of what each would keep for itself."""
-    settings = {"b1": 0.5, "b2": 0.8, "work": Steps(3, batch=1)}
+    settings = {"b1": 0.5, "b2": 0.8, "correct": False, "work": Steps(3, batch=1)}
     own = play(problem, m.local_adaptive(state="persistent", **settings), TRACE[:1]).solver.client
     shared = play(problem, m.local_adaptive(state="averaged", **settings), TRACE[:1]).solver.shared
     for mine, everybodys in zip(own, shared, strict=True):

@@ -76,7 +76,7 @@ def test_fedsgd_is_gradient_descent_and_so_is_fedprox_with_one_step(problem, pla
 def test_stochastic_approximation_is_descent_with_falling_rates(problem, play):
     """One step a round on quadratics of one sample is one epoch: a_n = 0.1/n and 0.1/(⌊n/2⌋ + 1), equal weights."""
     for every in (1, 2):
-        found = play(problem, m.stochastic_approximation(ETA, every=every), TRACE).w
+        found = play(problem, m.stochastic_approximation(ETA, every=every, work=Steps(1, batch=1)), TRACE).w
         w = problem.start
         for n, after in enumerate(found):
             gradient = np.einsum("kij,kj->ki", problem.hessians, w - problem.centres).mean(axis=0)

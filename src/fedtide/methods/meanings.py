@@ -50,6 +50,7 @@ _MEANINGS = {
     "fedgs.threshold": "the similarity below which there is no edge",
     "fedlaavg.clients": "the most clients that take part in a round",
     "fednova.variance_reduced": "with SCAFFOLD's control variates",
+    "fedsgd.batch": "samples of the step, drawn with replacement; all of them if not given",
     "focus.server_rate": "η_s; the paper sums where this averages: N times this rate, with equal α",
     "fedstale.trust": "β, how far stale updates are trusted: 0 is Unbiased, 1 FedVARP's direction",
     "local_adaptive.algorithm": "the clients' optimiser",

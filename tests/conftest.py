@@ -15,6 +15,13 @@ jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+    """A process may hold only so many compiled programs (each has memory maps of its own): a module's end with it."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def blobs():
     """Twelve clients of unequal size and mix: three Gaussian classes in the plane."""

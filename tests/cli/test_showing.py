@@ -54,7 +54,7 @@ def test_methods_lists_all_by_purpose(fedtide):
     assert "\nDifferent data" in result.stdout
 
 
-@pytest.mark.parametrize("name", ["fedsgd", "fednova", "stochastic_approximation", "scaffold"])
+@pytest.mark.parametrize("name", ["fednova", "stochastic_approximation", "scaffold"])
 def test_a_method_shows_its_own_local_work(fedtide, name):
     text = " ".join(fedtide("methods", name).stdout.split())
     local = re.search(r"what a client computes in a round: (\{.*?\}), or what", text)

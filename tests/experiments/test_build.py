@@ -49,7 +49,7 @@ def test_local_work(small, shared, own, work):
     assert (type(built), vars(built)) == (type(work), vars(work))
 
 
-@pytest.mark.parametrize(("name", "work"), [("fedsgd", FullBatch), ("fednova", RandomSteps), ("fedavg", Steps)])
+@pytest.mark.parametrize(("name", "work"), [("fedsgd", FullBatch), ("fednova", Steps), ("fedavg", Steps)])
 def test_work_that_is_not_written_is_the_method_s_own(small, name, work):
     text = small.replace("[local]\nsteps = 2\nbatch = 8\n", "").replace(
         'name = "fedavg"\nrate', f'name = "{name}"\nlabel = "own"\nrate'

@@ -34,7 +34,7 @@ def render(outlook: Outlook, about: Mapping[str, Any]) -> str:
         figures={name: picture for name, picture in pictures.items() if picture is not None},
         rows=[_row(label, f) for label, f in outlook.forecasts.items()],
         kinds=[_kind(k) for k in kinds(outlook)],
-        notes=[(label, f.note) for label, f in outlook.forecasts.items() if f.note],
+        notes=_notes(outlook),
         rough=[words.clean(label) for label, f in outlook.forecasts.items() if f.rough and not f.diverges],
         chooser=_chooser(outlook, choosers[0]) if choosers else None,
         bounds=_bounds(outlook),
@@ -60,6 +60,15 @@ def summary(outlook: Outlook) -> list[tuple[str, str, str, str, str]]:
     """For the terminal: method, misplaced importance, bias, predicted error, what it is mostly."""
     rows = [_row(label, f) for label, f in outlook.forecasts.items()]
     return [(r["name"], r["misplaced"], r["bias"], r["error"], r["mostly"]) for r in rows]
+
+
+def _notes(outlook: Outlook) -> list[tuple[str, str]]:
+    """Who is concerned, and the note: once for all who share it."""
+    labels: dict[str, list[str]] = {}
+    for label, f in outlook.forecasts.items():
+        if f.note:
+            labels.setdefault(f.note, []).append(words.clean(label))
+    return [(", ".join(names) + (", each" if len(names) > 1 else ""), note) for note, names in labels.items()]
 
 
 def _meta(outlook: Outlook, about: Mapping[str, Any]) -> list[str]:

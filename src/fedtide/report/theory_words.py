@@ -13,11 +13,12 @@ PARTS = {"convergence": "still to go", "bias": "bias", "cloud": "spread of runs"
 """What a predicted error is made of, and what figures call it."""
 
 _MEANING = {
-    "convergence": "it has not arrived yet",
-    "bias": "it is headed for the wrong place",
+    "convergence": "training has not arrived yet",
+    "bias": "training is headed for the wrong place",
     "cloud": "runs scatter with who happens to be there",
 }
 _FAITHFUL = 0.005  # less misplaced importance than that is none
+_NEVER = 1e-9  # availability of those who never come
 
 
 class Kind(NamedTuple):
@@ -45,6 +46,7 @@ def kinds(outlook: Outlook, most: int = 8) -> list[Kind]:
         often, lasting, away, there = (
             float(np.mean(v[mine])) for v in (seen.availability, seen.correlation, seen.absent_run, seen.present_run)
         )
+        away = away if often > _NEVER else np.inf
         found.append(Kind(name, mine, often, lasting, away, there, float(outlook.fleet.importance[mine].sum())))
     return sorted(found, key=lambda kind: (-round(kind.availability, 6), kind.correlation))
 
@@ -75,7 +77,9 @@ def _presence(outlook: Outlook) -> Markup:
     total, here = len(outlook.fleet.importance), float(outlook.presence.availability.sum())
     text = f"Of {count(total, 'client')}, {_about(here)} are there in a round on average."
     longest = max(groups, key=lambda k: k.absent_run)
-    if len(groups) > 1 and longest.absent_run >= 2 * groups[0].absent_run:
+    if not np.isfinite(longest.absent_run):
+        text += f" Those of kind “{longest.name}” never come."
+    elif len(groups) > 1 and longest.absent_run >= 2 * groups[0].absent_run:
         text += f" Those of kind “{longest.name}” stay away longest, {_about(longest.absent_run)} rounds in a row."
     return Markup("{}").format(text.replace(" = ", "\u00a0=\u00a0"))
 
@@ -105,17 +109,20 @@ def _race(outlook: Outlook) -> list[Markup]:
     lost = [label for label, f in outlook.forecasts.items() if f.diverges]
     said = []
     if paths:
-        ends = {label: float(f.path.error[-1]) for label, f in paths.items() if f.path is not None}
+        # Where sampling or settling adds noise that the path leaves out, it would win unduly.
+        fair = {label: f for label, f in paths.items() if not f.optimistic} or paths
+        ends = {label: float(f.path.error[-1]) for label, f in fair.items() if f.path is not None}
         best = min(ends, key=lambda label: ends[label])
+        alike = [label for label, end in ends.items() if abs(end - ends[best]) <= 1e-3 * abs(ends[best])]
         after = f"After {count(outlook.rounds, 'round')}"
         reason = _MEANING[largest_part(paths[best])]
         if len(paths) == 1:
             text = "{} {} is predicted to be {} above the optimum, mostly because {}."
             said.append(Markup(text).format(after, _name(best), error(ends[best]), reason))
         else:
-            text = "{} {} is predicted to be nearest to the optimum, {} above it; what is left is mostly because {}."
-            said.append(Markup(text).format(after, _name(best), error(ends[best]), reason))
-            said += _overtaken(paths, best)
+            text = "{} {} predicted to be nearest to the optimum, {} above it; what is left is mostly because {}."
+            said.append(Markup(text).format(after, _list(alike, "is", "are"), error(ends[best]), reason))
+            said += _overtaken({label: f for label, f in fair.items() if label == best or label not in alike}, best)
     if lost:
         said.append(Markup("{} too large to converge.").format(_list(lost, "takes steps", "take steps")))
     return said

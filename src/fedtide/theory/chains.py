@@ -129,6 +129,22 @@ class TwoState:
         lam = self.correlation
         return self.availability * (1 - self.availability) * (1 + lam) / (1 - lam)
 
+    def mean_gap(self, cutoff: int) -> Any:
+        """Mean rounds from one visit to the next, where a gap of K = `cutoff` rounds is closed and a new one begins.
+
+        With a = P(on|off) and b = 1 − a, gaps that begin with the client there last 1 + P(off|on) (1 − b^{K−1})/a on
+        average, the others (1 − b^K)/a, and P(off|on) b^{K−1}/(1 − b^K) of the latter follow each of the former.
+        1/π as K → ∞.
+
+        Reference: Wang and Ji, "A lightweight method for tackling unknown participation statistics in federated
+        averaging", ICLR 2024 (FedAU's weights settle at it).
+        """
+        require(cutoff >= 1, "cutoff", cutoff, "1 or more rounds")
+        arrive, leave = self.transition[..., 0, 1], self.transition[..., 1, 0]
+        after_one, after_all = (-np.expm1(k * np.log1p(-np.minimum(arrive, 1 - 1e-16))) for k in (cutoff - 1, cutoff))
+        others = leave * (1 - after_one) / after_all
+        return (1 + leave * after_one / arrive + others * after_all / arrive) / (1 + others)
+
     @property
     def log_coefficient(self) -> Any:
         """ln of C_P = √(M−1) Σ_i ‖r_i‖ ‖l_i‖ = 2 √2 √(π² + (1−π)²) for M = 2 states (balanced eigenvectors)."""

@@ -1,5 +1,6 @@
 """All that theory says about one federation and the methods it considers: the content of `fedtide theory`."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -68,6 +69,7 @@ class Plan(NamedTuple):
     factor: np.ndarray | None = None  # [N] what multiplies it after that: more local steps, say
     ca_fed: CaFed | None = None  # score α/π, less those that CA-Fed leaves out
     training: Training | None = None  # None where steps are not plain SGD
+    optimistic: bool = False  # some noise is not followed: the path is too low
     note: str = ""  # what is not predicted, and why
 
 
@@ -82,6 +84,7 @@ class Forecast(NamedTuple):
     bound: Bound | None = None
     diverges: bool = False  # the step is too large for the mean path to converge
     rough: bool = False  # one client's stay moves the model far, where a first-order prediction is optimistic
+    optimistic: bool = False  # some noise is not followed: the path is too low
     note: str = ""
 
 
@@ -153,7 +156,7 @@ class _Setting(NamedTuple):
             kappa_squared, threshold, strict, oracle = plan.ca_fed
             minima = self.family.client_minima if oracle else 0.0
             found = settled_exclusions(self.family, alpha, pi, lam, kappa_squared, threshold, strict, minima)
-            plan = plan._replace(score=np.where(found.kept, alpha / pi, 0))
+            plan = plan._replace(score=np.where(found.kept, alpha / pi if plan.score is None else plan.score, 0))
         if plan.score is None:
             return Forecast(note=plan.note)
         weight = _weight(self.fleet, plan)
@@ -176,7 +179,11 @@ class _Setting(NamedTuple):
         diverges = fast >= 2 or not bool(np.isfinite(path.error).all())
         pull = plan.training.step * weight / pi * _curvatures(self.family, there.optimum) / (1 - lam)
         return forecast._replace(
-            path=path, diverges=diverges, rough=bool(pull.max() > _FAR), bound=self._bound(plan, there)
+            path=path,
+            diverges=diverges,
+            rough=bool(pull.max() > _FAR),
+            bound=self._bound(plan, there),
+            optimistic=plan.optimistic,
         )
 
     def _bound(self, plan: Plan, there: Bias) -> Bound | None:
@@ -185,10 +192,14 @@ class _Setting(NamedTuple):
         assert plan.score is not None
         independent = self.fleet.chains and self.fleet.together is None
         E = plan.training.local_steps
-        constants = _constants(self.family, self.radius, there.optimum, plan.training)
-        if plan.normalised or plan.factor is not None or not independent or constants is None or int(E) != E:
+        radius = max(self.radius, float(np.linalg.norm(there.optimum)))  # W must hold w_B*
+        constants = _constants(self.family, radius, there.optimum, plan.training)
+        unlike = plan.normalised or plan.factor is not None or plan.optimistic or not independent
+        if unlike or constants is None or int(E) != E:
             return None
         first = 1 / (2 * constants.smoothness * (1 + 2 * E * plan.score.sum()))
+        constants = _constants(self.family, radius, there.optimum, plan.training, first)
+        assert constants is not None
         steps = first * np.arange(1, self.rounds + 1) ** -_STEP_EXPONENT
         pi, lam = self.fleet.availability, self.fleet.correlation
         return theorem2(plan.score, pi, lam, constants, steps, int(E), there.biased_gap)
@@ -232,11 +243,15 @@ def _curvatures(family: Family, w: np.ndarray, iterations: int = 15) -> np.ndarr
     return norms
 
 
-def _constants(family: Family, radius: float, biased: np.ndarray, training: Training | None) -> Constants | None:
+def _constants(
+    family: Family, radius: float, biased: np.ndarray, training: Training | None, rate: float = 0.0
+) -> Constants | None:
+    """`rate` is the largest that local steps have: G is about local iterates, which leave W."""
     batch: Any = None
+    steps = 1 if training is None else math.ceil(training.local_steps)
     if training is not None and np.isfinite(training.samples):
         batch = max(1, round(training.samples / training.local_steps))
     if isinstance(family, QuadraticFamily):
         noise = np.trace(family.covariances, axis1=1, axis2=2) / (batch or np.inf)
-        return quadratic_constants(family, radius, biased, noise)
-    return softmax_constants(family, radius, batch) if isinstance(family, SoftmaxFamily) else None
+        return quadratic_constants(family, radius, biased, noise, rate, steps)
+    return softmax_constants(family, radius, batch, rate, steps) if isinstance(family, SoftmaxFamily) else None

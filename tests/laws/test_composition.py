@@ -1,6 +1,7 @@
 """Any part goes with any other: every pair of parts runs three rounds, or is refused with the reason.
 
 The methods are a covering array: as few as possible such that each pair of parts of different kinds is in one of them.
+All of them: pytest tests/laws/test_composition.py -m "slow or not slow".
 """
 
 import itertools
@@ -138,7 +139,19 @@ def test_every_public_part_is_here():
         assert public == {type(part) for part in PARTS[kind]}, kind
 
 
-@pytest.mark.parametrize("choice", covering(), ids=lambda c: "-".join(map(str, c)))
+def marked(choices: list[Choice]) -> list[Any]:
+    """A third of them always, in which every part is at least once; the others, minutes of compilation, on demand."""
+    seen: set[tuple[int, int]] = set()
+    found = []
+    for number, choice in enumerate(choices):
+        new = set(enumerate(choice)) - seen
+        seen |= new
+        marks = () if new or number % 3 == 0 else (pytest.mark.slow,)
+        found.append(pytest.param(choice, id="-".join(map(str, choice)), marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("choice", marked(covering()))
 def test_it_runs_and_keeps_the_laws(choice, world):
     method = method_of(choice)
     before, (carries, (rounds, clients)) = jax.tree.map(np.asarray, _play(method, world))

@@ -159,14 +159,6 @@ def test_names_do_not_matter_and_vmap_changes_nothing(policy, decisions):
     np.testing.assert_allclose(weight[1], decisions.weight[:, order], rtol=1e-5)
 
 
-def test_compilation_changes_nothing(policy, decisions):
-    seen = jax.tree.map(lambda a: a[:1], (WORLD.available, WORLD.estimate, WORLD.loss))
-    with jax.disable_jit():
-        first = decide_all(policy, jax.tree.map(jnp.asarray, World(WORLD.population, *seen, WORLD.names)))
-    np.testing.assert_array_equal(first.invited, decisions.invited[:1])
-    np.testing.assert_allclose(first.weight, decisions.weight[:1], rtol=1e-6)
-
-
 ALPHA = np.array([0.1, 0.2, 0.3, 0.4])
 EVEN = np.full(4, 0.25)
 UNEQUAL = np.array([0.9, 0.1, 0.5, 0.3])

@@ -80,3 +80,11 @@ def test_without_steps_a_client_keeps_its_c_k(problem, play):
     control = play(problem, m.scaffold(0.1, work=work), np.repeat(EVERYBODY, 3, axis=0)).solver.client.control
     assert (control[:, 1] == 0).all()
     assert (np.abs(control[:, [0, 2, 3]]).max(axis=-1) > 0).all()
+
+
+def test_it_comes_to_rest_at_the_optimum_however_rarely_some_are_there(problem, play):
+    """g_k = c_k and c = 0 there, whoever takes part: the bias of unequal availability is transient."""
+    clients = len(problem.importance)
+    trace = np.random.default_rng(5).random((1500, clients)) < np.linspace(0.2, 0.9, clients)
+    last = play(problem, m.scaffold(0.1, work=Steps(3, batch=1)), trace).w[-1]
+    np.testing.assert_allclose(last, problem.optimum(), atol=1e-6)

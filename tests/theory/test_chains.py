@@ -63,6 +63,23 @@ def test_autocovariance_and_runs_are_those_of_the_matrix():
     assert chain.long_run_variance == pytest.approx(0.21 + 2 * (0.21 * 0.6**lags).sum())
 
 
+@given(two_state(), st.integers(1, 9))
+@settings(deadline=None, max_examples=60)
+def test_mean_gap_is_that_of_the_chain_of_open_gaps(chain, cutoff):
+    """States (rounds since the last was closed, here or not): gaps are closed at the inverse rate of their length."""
+    P, states = chain.transition, 2 * cutoff
+    steps = np.zeros((states, states))
+    for gap in range(cutoff):
+        for here in (0, 1):
+            for then in (0, 1):
+                closed = then or gap + 1 >= cutoff
+                steps[2 * gap + here, 2 * (0 if closed else gap + 1) + then] += P[here, then]
+    law = np.linalg.matrix_power(steps, 2**16)[1]  # from a visit: states that are never reached have no weight
+    closing = law[:2].sum()  # rounds after which no gap is open
+    assert chain.mean_gap(cutoff) == pytest.approx(1 / closing, rel=1e-6)
+    assert TwoState(chain.availability, chain.correlation).mean_gap(10**9) == pytest.approx(1 / chain.availability)
+
+
 def test_arrays_are_clients():
     chain = TwoState([0.2, 0.5], [0.1, 0.7])
     assert chain.transition.shape == (2, 2, 2)
@@ -119,6 +136,7 @@ def test_from_transition_inverts():
         (lambda: Chain([[0.5, 0.6], [0.5, 0.5]]), "transition"),
         (lambda: Chain([[0.0, 1.0], [1.0, 0.0]]), "aperiodic"),
         (lambda: Chain(np.eye(2)), "irreducible"),
+        (lambda: TwoState(0.5, 0.0).mean_gap(0), "cutoff"),
     ],
 )
 def test_bad_input(build, word):

@@ -95,6 +95,18 @@ def test_the_path_is_that_of_the_mean_run(family, simulate):
     assert path.bias == pytest.approx(0, abs=1e-12)
 
 
+def test_the_path_of_weights_that_are_shared(family, simulate):
+    """Far from the limit all clients push alike, and it matters little who shares the weight (as above, 10 %)."""
+    rate, rounds, start = 0.03, 60, np.full(D, 6.0)
+    weight = expected_weights(ALPHA, PI, normalised=True).weight
+    numbers = (family, ALPHA, weight / PI, PI, LAM, start, rate, rounds)
+    path = predicted_path(*numbers, shared=weight / PI)
+    models = simulate(family, ALPHA, PI, LAM, np.full(rounds, rate), start=start, runs=1500, normalised=True).models
+    spread = np.sqrt(((models[-1] - models[-1].mean(0)) ** 2).sum(1).mean())
+    assert path.spread == pytest.approx(spread, rel=0.1)
+    assert predicted_path(*numbers).spread > 1.5 * spread  # as if they were not shared
+
+
 def test_gradient_noise_is_in_the_cloud(quadratics, simulate):
     plain = quadratics(CLIENTS, D, seed=7)
     sigma, rate, steps = 1.5, 0.02, 2

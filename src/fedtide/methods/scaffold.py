@@ -15,7 +15,7 @@ from fedtide.work import Steps
     title="SCAFFOLD",
     purpose="different data",
     facts=Facts(
-        unbiased="all π equal and all α equal",
+        unbiased="all π equal and all α equal; the bias at unequal π is transient",
         server_models=2,
         client_models=1,
         extra_up="d (the change of its c_k)",
@@ -37,8 +37,9 @@ def scaffold(
 
     w ← w − η_s Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α, with local steps along g − c_k + c. After them
     c_k⁺ = c_k − c + Δ_k / (η τ_k) (option II of the paper) and c ← c + Σ_S α_k (c_k⁺ − c_k), so c = Σ α_k c_k always.
-    Removes client drift: with everybody there its fixed point is the optimum, however many local steps. It learns for
-    the available, as FedAvg does. The first round is FedAvg's.
+    Removes client drift: with full gradients it comes to rest at the optimum only, however many local steps and however
+    rarely some are there, as g_k = c_k then and c = 0. On the way it learns for the available, with old corrections
+    where clients are rare. The first round is FedAvg's.
     """
     solver = ControlVariate(Sgd(rate, work, schedule))
     return Method("scaffold", Blind(), Everyone(), solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -100,7 +100,9 @@ def _signed(number: float) -> str:
 
 
 def _kind(kind: Kind) -> dict[str, str]:
-    def rounds(length: float) -> str:
+    def rounds(length: float, share: float) -> str:
+        if share <= 1e-9:
+            return words.NOTHING
         return f"{length:,.3g}" if np.isfinite(length) else "∞"
 
     return {
@@ -108,8 +110,8 @@ def _kind(kind: Kind) -> dict[str, str]:
         "clients": f"{len(kind.clients):,}",
         "availability": words.percent(kind.availability),
         "correlation": _signed(kind.correlation),
-        "present": rounds(kind.present_run),
-        "absent": rounds(kind.absent_run),
+        "present": rounds(kind.present_run, kind.availability),
+        "absent": rounds(kind.absent_run, 1 - kind.availability),
         "target": words.percent(kind.target),
     }
 

@@ -43,17 +43,17 @@ def presence(outlook: Outlook) -> Picture:
             for y, kind in enumerate(groups):
                 share.barh(y, kind.availability, height=0.45, color=colour(0), lw=0)
                 stays = [kind.present_run, kind.absent_run]
-                finite = [s for s in stays if np.isfinite(s)]
+                finite = [s for s in stays if 0 < s < np.inf]
                 runs.plot(finite, [y] * len(finite), color=INK, alpha=0.25, lw=1.2)
                 for length, index in zip(stays, (2, 1), strict=True):
-                    if np.isfinite(length):
+                    if 0 < length < np.inf:
                         runs.plot([length], [y], "o", color=colour(index), ms=7)
             share.set_xlim(0, 1)
             share.xaxis.set_major_formatter(PERCENT)
             share.xaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
             runs.set_xscale("log")
             lengths = [s for k in groups for s in (k.present_run, k.absent_run) if np.isfinite(s)]
-            runs.set_xlim(0.8, max(*lengths, 10) * 1.3)
+            runs.set_xlim(0.8, max([*lengths, 10]) * 1.3)
             runs.xaxis.set_major_locator(LogLocator(numticks=6))
             runs.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
             runs.xaxis.set_minor_formatter(NullFormatter())

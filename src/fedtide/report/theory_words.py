@@ -46,7 +46,10 @@ def kinds(outlook: Outlook, most: int = 8) -> list[Kind]:
         often, lasting, away, there = (
             float(np.mean(v[mine])) for v in (seen.availability, seen.correlation, seen.absent_run, seen.present_run)
         )
-        away = away if often > _NEVER else np.inf
+        if often <= _NEVER:
+            away, there = np.inf, 0.0
+        elif often >= 1 - _NEVER:
+            away, there = 0.0, np.inf
         found.append(Kind(name, mine, often, lasting, away, there, float(outlook.fleet.importance[mine].sum())))
     return sorted(found, key=lambda kind: (-round(kind.availability, 6), kind.correlation))
 

@@ -29,7 +29,7 @@ class ControlVariate(Around):
     c ← c + Σ_S α_k (c_k⁺ − c_k), so that c = Σ α_k c_k always; all start at 0. A client without steps keeps its c_k.
     The exact ‖a_k‖₁ makes it right with momentum, a proximal term and adaptive steps, too, where they start afresh
     each round (others are refused). The correction removes
-    client drift, not the bias of who takes part.
+    client drift, and where training comes to rest the bias of who takes part, too: c tracks everybody's gradient.
 
     Reference: Karimireddy et al., "SCAFFOLD: Stochastic controlled averaging for federated learning", ICML 2020.
     """

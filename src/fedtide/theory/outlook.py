@@ -170,11 +170,12 @@ class _Setting(NamedTuple):
         fast = 0.0
         if self.cloud:
             fast = plan.training.step * float(np.linalg.eigvalsh(moves.hessian(there.optimum, weight)).max())
+        shared = _weight(self.fleet, plan._replace(factor=None)) / pi if plan.normalised else None
         path = predicted_path(
             self.family, alpha, weight / pi, pi, lam, self.start, plan.training.step, self.rounds, dynamics=moves,
             samples=plan.training.samples, optimum=self.best, limit=limit,
             cloud=self.cloud and self.fleet.chains and fast < 2, together=self.fleet.together,
-            record=recorded_rounds(self.rounds), progress=progress,
+            shared=shared, record=recorded_rounds(self.rounds), progress=progress,
         )  # fmt: skip
         diverges = fast >= 2 or not bool(np.isfinite(path.error).all())
         pull = plan.training.step * weight / pi * _curvatures(self.family, there.optimum) / (1 - lam)

@@ -169,6 +169,7 @@ def predicted_path(
     limit: np.ndarray | None = None,
     cloud: bool = True,
     together: Any = None,
+    shared: Any = None,
     record: Any = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Path:
@@ -183,13 +184,16 @@ def predicted_path(
 
     `together` is the cluster of each client, for clients that come and go as one (alike in π and λ). `record` are the
     rounds to look at, all unless given. `dynamics` is the family of the updates where it differs from `family`
-    (`QuadraticFamily.after_local_steps`); `optimum` w* and `limit` w_B* where they are known already. For a policy
-    that normalises pass q_k = E[a_k]/π_k.
+    (`QuadraticFamily.after_local_steps`); `optimum` w* and `limit` w_B* where they are known already.
+
+    For a policy that normalises pass q_k = E[a_k]/π_k, and as `shared` those numbers before any factor multiplies them:
+    whoever comes takes weight from the others, so that only its difference from their mean direction is noise. That
+    matters on the way, not at the limit, where the mean is 0.
     """
     alpha = shares("alpha", alpha, family.clients)
     q = weights("q", q, family.clients)
     pi = rates("availability", availability, family.clients)
-    lam = correlations("correlation", correlation, family.clients)
+    lam = TwoState(pi, vector("correlation", correlation, family.clients)).correlation
     h = positive("step", step)
     require(rounds >= 1, "rounds", rounds, "1 or more")
     moves = family if dynamics is None else dynamics
@@ -198,7 +202,8 @@ def predicted_path(
     ends = moves.minimise(mass) if limit is None else limit
     lowest, floor = float(alpha @ family.values(true)), float(alpha @ family.values(ends))
     w = np.asarray(start, float).copy()
-    noise = _Cloud(family, moves, alpha, q, pi, lam, h, ends, samples, together) if cloud else None
+    taken = None if shared is None else vector("shared", shared, family.clients)
+    noise = _Cloud(family, moves, alpha, q, pi, lam, h, ends, samples, together, taken) if cloud else None
     shown = np.arange(rounds + 1) if record is None else np.unique([*np.asarray(record, int), rounds])
     require(bool((shown >= 0).all() and shown[-1] == rounds), "record", record, f"rounds from 0 to {rounds}")
     value, size = np.full(len(shown), np.inf), np.zeros(len(shown))
@@ -234,6 +239,7 @@ class _Cloud:
         limit: np.ndarray,
         samples: float,
         together: Any,
+        shared: np.ndarray | None = None,
     ):
         values, self.axes = np.linalg.eigh(moves.hessian(limit, pi * q))
         self.keep = 1 - h * values
@@ -245,6 +251,7 @@ class _Cloud:
         cluster = np.arange(len(q)) if together is None else np.unique(together, return_inverse=True)[1].ravel()
         first = np.unique(cluster, return_index=True)[1]
         self.sums = None if together is None else (np.arange(len(first))[:, None] == cluster).astype(float)
+        self.mass, self.taken = pi * q, None if shared is None else h * shared
         self.push, self.lam, self.variance = h * q, lam[first], (pi * (1 - pi))[first]
         self.with_client = np.zeros((len(first), len(limit)))  # c_k
 
@@ -255,7 +262,10 @@ class _Cloud:
 
     def pushes(self, gradients: np.ndarray) -> np.ndarray:
         """What a client's (or a cluster's) presence moves."""
-        pushed = self.push[:, None] * (gradients @ self.axes)
+        turned = gradients @ self.axes
+        pushed = self.push[:, None] * turned
+        if self.taken is not None:
+            pushed = pushed - self.taken[:, None] * (self.mass @ turned)
         return pushed if self.sums is None else self.sums @ pushed
 
     def advance(self, gradients: np.ndarray) -> None:
@@ -299,7 +309,7 @@ def stationary_cloud(
     alpha = shares("alpha", alpha, family.clients)
     q = weights("q", q, family.clients)
     pi = rates("availability", availability, family.clients)
-    lam = correlations("correlation", correlation, family.clients)
+    lam = TwoState(pi, vector("correlation", correlation, family.clients)).correlation
     moves = family if dynamics is None else dynamics
     ends = moves.minimise(pi * q) if limit is None else limit
     setup = _Cloud(family, moves, alpha, q, pi, lam, positive("step", step), ends, samples, None)

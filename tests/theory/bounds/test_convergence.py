@@ -103,9 +103,45 @@ def test_terms_by_hand():
     assert found["correlation"] == 0  # the first model depends on nobody's presence
 
 
+def test_correlation_by_hand():
+    """Two rounds: the second forgets (J = 0) or takes the first model (J = 1), whichever costs less."""
+    q, pi, lam, eta = np.array([0.5, 0.5]), np.array([0.8, 0.4]), np.array([0.5, 0.1]), 0.1
+    for slope, wanted in ((3.0, "forget"), (1e-3, "first model")):
+        constants = Constants(1.0, 0.5, np.zeros(2), slope, 4.0, 5.0, 6.0)
+        forget = 2 * 5 * (0.5 * 0.16 * 0.5 + 0.5 * 0.24 * 0.1) / 0.6
+        first = 2 * slope * 4.0 * 1 * 1 * eta
+        found = theorem2(q, pi, lam, constants, [eta, eta], 1, 0.7)["correlation"]
+        assert found == pytest.approx({"forget": forget, "first model": first}[wanted] * eta / (2 * eta))
+        assert (forget < first) == (wanted == "forget")
+
+
+def test_the_printed_terms_by_hand():
+    """Two clients, two rounds, E = 1: M = 4, C_P = √3 Π 2√2 √(π² + (1−π)²), λ(P) = 0.75."""
+    constants = Constants(1.0, 0.5, np.array([1.0, 2.0]), 3.0, 4.0, 5.0, 6.0)
+    q, pi, eta, mass = np.array([0.5, 0.5]), np.array([0.8, 0.4]), np.array([0.1, 0.05]), 0.6
+    square = 0.1**2 + 0.05**2
+    found = theorem2(q, pi, [0.5, 0.0], constants, eta, 1, 0.7, version="with_divisor")
+    coefficient = np.sqrt(3) * 8 * np.sqrt((0.64 + 0.04) * (0.16 + 0.36))
+    logs = [np.log(2 * coefficient * 5 * t) / np.log(1 / 0.75) for t in (1, 2)]
+    assert min(logs) > 2  # so that J_t = t, and the model is the first, with η_0 = η_1
+    wanted = {
+        "start": 2 * 36 / mass,
+        "noise": 2 * (0.8 * 0.25 * 1 + 0.4 * 0.25 * 2) * square / mass,
+        "states": 0.25 * 4 * (square + 1 + 1 / 4) / mass,
+        "heterogeneity": 4 * 2 * 0.7 * square,
+        "local_steps": 2 * 16 * square,
+        "burn_in": 0.0,
+        "correlation": 2 * 3 * 4 * (1 + 2) * 0.1**2,
+    }
+    assert found.terms == {name: pytest.approx(term / eta.sum()) for name, term in wanted.items()}
+    printed = theorem2(q, pi, [0.5, 0.0], constants, eta, 1, 0.7, version="printed")
+    assert printed["correlation"] == pytest.approx(2 * 3 * 4 * sum(logs) * 0.1**2)
+
+
 @pytest.mark.parametrize(
     ("change", "word"),
     [
+        ({"correlation": -0.9}, "correlation = -0.9: must be in"),
         ({"steps": [10.0]}, "at most 1/"),
         ({"steps": [0.01, 0.02]}, "not increasing"),
         ({"correlation": 1.0}, "correlation"),

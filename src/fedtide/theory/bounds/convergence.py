@@ -10,8 +10,8 @@ import numpy as np
 
 from fedtide.errors import require
 from fedtide.theory.bounds.base import Bound, check_version
-from fedtide.theory.chains import product_constants
-from fedtide.theory.checks import at_least, correlations, rates, vector, weights
+from fedtide.theory.chains import TwoState, product_constants
+from fedtide.theory.checks import at_least, rates, vector, weights
 from fedtide.theory.constants import Constants
 
 Version = Literal["printed", "with_divisor", "repaired"]
@@ -44,7 +44,7 @@ def theorem2(
     check_version(version, ("printed", "with_divisor", "repaired"))
     q = weights("q", q)
     pi = rates("availability", availability, len(q))
-    lam = correlations("correlation", correlation, len(q))
+    lam = TwoState(pi, vector("correlation", correlation, len(q))).correlation
     eta = vector("steps", steps)
     require(bool((eta > 0).all() and (np.diff(eta) <= 0).all()), "steps", steps, "positive and not increasing")
     E = local_steps

@@ -74,6 +74,9 @@ def fedvarp_error(
     noise: float,
     heterogeneity: float,
 ) -> Bound:
-    """The same for FedVARP: the participation term is gone, client drift stays. Orders with constants 1, as printed."""
+    """The same for FedVARP: the participation term is gone, client drift stays.
+
+    Orders with constants 1, as `fedavg_error`'s `printed`: not a bound.
+    """
     numbers = (smoothness, start, rounds, local_steps, rate, server_rate, cohort, clients, noise, heterogeneity)
     return Bound({**fedavg_error(*numbers, version="printed").terms, "participation": 0.0})

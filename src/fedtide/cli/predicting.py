@@ -52,7 +52,7 @@ def theory(
             "availability": loaded.availability.name,
             "command": shlex.join(command if rounds is None else [*command, "--rounds", str(rounds)]),
             "config": loaded.origin.text,
-            "version": __version__,
+            "versions": {"fedtide": __version__},
         }
         write(page, found, about)
         table = columns("method", "misplaced", "bias", f"after {ahead:,} rounds", "mostly")

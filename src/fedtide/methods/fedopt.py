@@ -41,8 +41,8 @@ def fedadagrad(
     v = Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; u ← u + v², w ← w − η_s v / √(u + ε²), coordinate by coordinate,
     from u = ε². By optax; the paper has √u + ε for the root.
     """
-    number("epsilon", epsilon, above=0)
-    options = (("initial_accumulator_value", epsilon**2), ("eps", epsilon**2))
+    square = number("epsilon", epsilon, above=0) ** 2
+    options = {"initial_accumulator_value": square, "eps": square}
     return _adaptive("fedadagrad", Sgd(rate, work, schedule), Optimiser("adagrad", server_rate, options))
 
 

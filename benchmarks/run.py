@@ -1,13 +1,15 @@
 """All benchmarks: prints tables, writes JSON.
 
-python benchmarks/run.py                      # rounds (against PyTorch), methods, scale, demo
+python benchmarks/run.py                      # rounds and models (against PyTorch), methods, scale, demo
 python benchmarks/run.py rounds --no-torch --replicas 1 100 --json out.json
+python benchmarks/run.py models --profile       # where a network's time goes
 """
 
 import argparse
 
 import demo
 import methods
+import models
 import rounds
 import scale
 from common import machine, print_table, write_json
@@ -15,18 +17,23 @@ from common import machine, print_table, write_json
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", nargs="*", choices=["rounds", "methods", "scale", "demo", []], help="default: all")
+    everything = ["rounds", "models", "methods", "scale", "demo"]
+    parser.add_argument("which", nargs="*", choices=[*everything, []], help="default: all")
     parser.add_argument("--no-torch", action="store_true", help="leave out the comparison (needs torch)")
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10], help="replicas that run side by side")
     parser.add_argument("--methods", nargs="+", help="these methods only, in the table of methods")
+    parser.add_argument("--profile", action="store_true", help="with models: also passes, layers, other convolutions")
     parser.add_argument("--json", help="write the numbers to this file")
     options = parser.parse_args()
-    which = options.which or ["rounds", "methods", "scale", "demo"]
+    which = options.which or everything
     found: dict[str, object] = {"machine": machine()}
     print_table("The machine (measured: one large float32 product, one large copy)", [found["machine"]])  # pyright: ignore
     if "rounds" in which:
         found["rounds"] = rounds.measure(found["machine"], options.replicas, not options.no_torch)  # pyright: ignore
         print_table("A round: 50 of 100 clients, 60→10 softmax regression, 5 steps of batch 32", found["rounds"])  # pyright: ignore
+    if "models" in which:
+        found["models"] = models.measure(not options.no_torch, options.profile)
+        print_table("A round of a network: clients × steps × batch, of 30 clients", found["models"])  # pyright: ignore
     if "methods" in which:
         found["methods"] = methods.measure(options.methods)
         print_table("A round of every method, relative to FedAvg with as many clients", found["methods"])  # pyright: ignore

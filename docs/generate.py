@@ -1,12 +1,13 @@
 """What the README and the documentation say about the code, taken from the code.
 
-    python docs/generate.py            # rewrites README.md, docs/*.md and docs/pictures/processes/*.svg
+    python docs/generate.py            # rewrites README.md, docs/*.md, pictures/processes, docs/reproductions
     python docs/generate.py --check    # says what would change, and fails if anything would
 
 A page holds what is generated between `<!-- generated: NAME -->` and `<!-- end of generated -->`.
 """
 
 import functools
+import importlib.util
 import inspect
 import json
 import re
@@ -49,6 +50,20 @@ from fedtide.experiments.config import Config, Local, MethodChoice, Run, Tune, t
 from fedtide.methods.meanings import meaning as meaning_of
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def _beside(name: str) -> ModuleType:
+    """A script of this folder as a module, also where the folder is not on the path."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+reproduce = _beside("reproduce")
+table = reproduce.table
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 ROUNDS_IN_PICTURE = 96
 PACKAGES: dict[str, ModuleType] = {
@@ -217,6 +232,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "arguments-availability": lambda: arguments(availability.CATALOGUE),
     "arguments-methods": lambda: arguments(methods.CATALOGUE),
     "parts": parts,
+    "reproductions": lambda: reproduce.summary("reproductions/"),
     **{f"reference-{name}": functools.partial(reference, package) for name, package in PACKAGES.items()},
 }
 _REPLACED = ("estimator", "participation", "solver", "aggregation", "server")
@@ -252,13 +268,6 @@ def pictures() -> Iterator[tuple[Path, str]]:
     for entry in availability.CATALOGUE.values():
         trace = entry.build(**entry.example).sample(seed=0, rounds=ROUNDS_IN_PICTURE)
         yield ROOT / "docs" / "pictures" / "processes" / f"{entry.name}.svg", picture(trace)
-
-
-def table(headings: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-    assert all(len(row) == len(headings) for row in rows), headings
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
 def _defined_in(module: ModuleType) -> list[str]:
@@ -300,7 +309,12 @@ def _option_default(option: Any) -> str:
 def main() -> None:
     check = "--check" in sys.argv[1:]
     stale = 0
-    for path, text in (*pages(), *pictures()):
+    for name in reproduce.stale():
+        stale += 1
+        print(f"{'stale' if check else 'drawn'}: the figures of {name}")
+        if not check:
+            reproduce.draw(name)
+    for path, text in (*pages(), *pictures(), *reproduce.pages()):
         if not path.exists() or path.read_text("utf-8") != text:
             stale += 1
             print(("stale: " if check else "written: ") + str(path.relative_to(ROOT)))

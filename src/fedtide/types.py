@@ -335,6 +335,7 @@ class Evaluation(NamedTuple):
     tested: Array  # [N] bool: has test samples, and accuracy means something
     test_loss: Array  # [N] counts where tested
     test_accuracy: Array  # [N] counts where tested; nan for a model that diverged
+    class_accuracy: Array | tuple[()] = ()  # [classes] over all test samples of a class; () without classes
 
 
 class Problem(Protocol):

@@ -160,3 +160,26 @@ def test_files_that_do_not_fit(tmp_path: Path):
         Trace.load(tmp_path / "objects.npy")
     with pytest.raises(FedtideError, match="must hold one array, or one called matrix; has a, b"):
         Trace.load(tmp_path / "two.npz")
+
+
+def test_a_window_of_a_file_holds_those_who_were_observed_throughout(tmp_path: Path):
+    record = RECORD.astype(np.int8)
+    record[0, 1] = record[6, 4] = record[3, 2] = -1  # before, after and within the window of rounds 1 … 5
+    path = tmp_path / "slots.npz"
+    np.savez(path, slots=record, other=record)
+    build = find("trace").build
+    replay = build(path=path, array="slots", window=(1, 5))
+    np.testing.assert_array_equal(replay.matrix, RECORD[1:6, [0, 1, 3, 4]])
+    np.testing.assert_array_equal(
+        build(path=path, array="slots", window=(1, 5), clients=3).matrix, replay.matrix[:, :3]
+    )
+    for arguments, message in (
+        ({"array": "slots"}, r"matrix\[0\]\[1\] = -1: must be 0 or 1"),
+        ({"array": "none", "window": (1, 5)}, "has no array 'none'; has slots, other"),
+        ({"array": "slots", "window": (3, 5)}, r"window = \[3, 5\]: must be rounds of the matrix, which has 7"),
+        ({"array": "slots", "window": (1, 5), "clients": 9}, "4 clients, not 9"),
+    ):
+        with pytest.raises(FedtideError, match=message):
+            build(path=path, **arguments)
+    with pytest.raises(FedtideError, match="for files"):
+        build(matrix=RECORD, window=(1, 5))

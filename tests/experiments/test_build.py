@@ -11,7 +11,9 @@ from fedtide.availability import Clusters, Markov
 from fedtide.errors import FedtideError
 from fedtide.estimators import Discounted
 from fedtide.experiments import as_written, build, demo, dumps, loads, settings
+from fedtide.experiments.build import located
 from fedtide.participation import Subsample
+from fedtide.partitioners import CATALOGUE
 from fedtide.solvers import Proximal
 from fedtide.work import Epochs, FullBatch, RandomSteps, Steps, StepsPerClient
 
@@ -98,6 +100,49 @@ def test_a_trace_is_found_beside_the_configuration(small, tmp_path):
     text = small.replace('name = "paper_population"', 'name = "trace"\npath = "who.npy"')
     process = build(loads(text, folder=tmp_path)).availability
     np.testing.assert_array_equal(process.sample(0, 5), matrix)
+
+
+IMAGES = """\
+name = "images"
+clients = 6
+samples = 300
+partition = {name = "label_skew", classes = 3}
+model = {name = "softmax_regression"}
+"""
+
+
+def test_a_partition_and_a_model_are_tables(small):
+    text = small.replace('name = "synthetic_leaf"\nclients = 8\nlargest = 60\n', IMAGES)
+    problem = build(loads(text)).problem
+    assert ((problem.label_counts > 0).sum(axis=1) == 3).all()
+    assert problem.model == problems.softmax_regression((8, 8), 10)
+    assert located(loads(text))["problem"]["partition"] == {"name": "label_skew", "classes": 3}
+    groups = '{name = "super_clusters", concentration = 1, smallest = 5, groups = [[0, 1, 2], [3, 4, 5, 6, 7, 8, 9]]}'
+    problem = build(loads(re.sub("partition = .*", f"partition = {groups}", text))).problem
+    assert (problem.label_counts[:2, 3:] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("partition", "message"),
+    [
+        ('"iid"', "problem.partition = 'iid': must be a table with a name and its arguments"),
+        ('{name = "idd"}',
+         f"problem.partition.name: 'idd' is unknown; did you mean 'iid'? known: {', '.join(sorted(CATALOGUE))}"),
+        ('{name = "dirichlet"}', "problem.partition.concentration: missing; must be a number"),
+        ('{name = "dirichlet", concentration = 0}', "problem: concentration = 0.0: must be positive and finite"),
+        ('{name = "dirichlet", concentration = 1, clients = 3}',
+         "problem.partition.clients: unknown; known: concentration, equal, name, smallest"),
+        ('{name = "super_clusters", concentration = 1, groups = 3}',
+         "problem.partition.groups = 3: must be a list of lists of whole numbers or text"),
+        ('{name = "iid"}\nmodel = {name = "softmax_regression", inputs = 3}',
+         "problem.model.inputs: unknown; known: name"),
+    ],
+)  # fmt: skip
+def test_errors_of_a_partition_or_model_name_their_path(small, partition, message):
+    text = small.replace("largest = 60", f"partition = {partition}").replace("synthetic_leaf", "images")
+    with pytest.raises(FedtideError) as error:
+        build(loads(text, "a.toml"))
+    assert str(error.value) == f"a.toml: {message}"
 
 
 SOLVERS = [

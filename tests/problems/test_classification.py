@@ -123,6 +123,41 @@ def test_evaluation_in_chunks_changes_nothing(problem, monkeypatch):
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def test_class_accuracy_is_over_all_test_samples_of_a_class(problem):
+    w = {"bias": jnp.arange(3.0), "weight": jnp.arange(12.0).reshape(3, 4) / 10}
+    x, y = (np.concatenate(v) for v in zip(*clients((6, 0, 9), seed=1), strict=True))
+    right = (x @ np.asarray(w["weight"]).T + np.asarray(w["bias"])).argmax(axis=1) == y
+    expected = [right[y == label].mean() for label in range(3)]
+    np.testing.assert_allclose(evaluate(problem, w).class_accuracy, expected, rtol=1e-6)
+    without = [(x, np.where(y == 2, 1, y)) for x, y in clients((6, 0, 9), seed=1)]
+    found = evaluate(build(softmax_regression(4, 3), clients(), without, ridge=RIDGE), w).class_accuracy
+    assert np.isnan(found).tolist() == [False, False, True]
+
+
+def test_padding_changes_nothing(problem):
+    padded = problem.padded(160, 20)
+    assert (len(padded.x), len(padded.y), len(padded.test_x), len(padded.test_y)) == (160, 160, 20, 20)
+    w = {"bias": jnp.arange(3.0), "weight": jnp.arange(12.0).reshape(3, 4) / 10}
+    for a, b in zip(evaluate(problem, w), evaluate(padded, w), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    np.testing.assert_array_equal(problem.label_counts, padded.label_counts)
+    np.testing.assert_array_equal(problem.client_optima(), padded.client_optima())
+    for a, b in zip(problem.optimum().values(), padded.optimum().values(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(*(jax.tree.leaves(p.hold_out(0.3)) for p in (problem, padded)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    again = padded.padded(130, 15)  # what is nobody's may go again
+    assert (len(again.x), len(again.test_x)) == (130, 15)
+    with pytest.raises(InvalidInput, match=r"^samples = 100: must be 125 or more: those there are"):
+        problem.padded(100, 20)
+    with pytest.raises(InvalidInput, match=r"^test_samples = 14: must be 15 or more: those there are"):
+        problem.padded(160, 14)
+    untested = evaluate(build(softmax_regression(4, 3), clients(), ridge=RIDGE).padded(160, 20), w)
+    assert not untested.tested.any()
+    assert np.isnan(untested.test_accuracy).all()
+    assert np.isnan(untested.class_accuracy).all()
+
+
 def test_any_pair_of_functions_is_a_model():
     def init(key):
         return [jnp.sin(jnp.arange(32.0)).reshape(4, 8), {"out": jnp.cos(jnp.arange(24.0)).reshape(8, 3)}]

@@ -31,3 +31,4 @@ def test_the_tail_loss_is_of_the_worst_tenth():
     assert float(found.tail_loss) == pytest.approx(3.5)
     assert float(found.objective) == pytest.approx(0.45 + 0.9 + 0.15 + 0.2)
     assert np.isnan(found.skew)
+    assert found.class_accuracy.shape == (0,)  # a problem without classes

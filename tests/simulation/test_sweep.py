@@ -6,22 +6,28 @@ import pytest
 
 import fedtide
 from fedtide.errors import DoesNotFit
-from fedtide.simulation import memory
+from fedtide.simulation import memory, setup
 from fedtide.simulation.setup import Setup
 
 OPTIONS = {"rounds": 8, "seeds": 3, "evaluate_every": 4}
 
 
-def test_each_setting_is_its_own_simulation(blobs, chains):
+def test_each_setting_is_its_own_simulation(blobs, chains, monkeypatch):
+    monkeypatch.setattr(setup, "_STRETCH", 4)  # two stretches, of one evaluation each
     rates = (0.05, 0.2)
     found = fedtide.sweep(blobs, chains, [fedtide.methods.fedavg(rate=rate) for rate in rates], **OPTIONS)
     assert found.objective.shape == (2, 3, 2)
+    assert found.class_accuracy.shape == (2, 3, 2, 3)
     for i, rate in enumerate(rates):
         alone = fedtide.simulate(blobs, chains, fedtide.methods.fedavg(rate=rate), **OPTIONS)
         evaluated = alone.rounds.filter(pl.col("round").is_in([4, 8])).sort("seed", "round")
         for name in ("objective", "test_accuracy", "worst_decile"):
             expected = evaluated[name].to_numpy().reshape(3, 2)
             np.testing.assert_array_equal(getattr(found, name)[i], expected)
+    # Clients have the same number of test samples and the same importance: the mean over classes, by their samples,
+    # is the mean over clients.
+    share = np.bincount(blobs.test_y) / len(blobs.test_y)
+    np.testing.assert_allclose(found.class_accuracy @ share, found.test_accuracy, rtol=1e-5)
 
 
 def test_a_diverging_setting_leaves_the_others_alone(blobs, chains):

@@ -106,16 +106,22 @@ class Trace(Process):
         clients: int | None = None,
         past_end: PastEnd = "repeat",
         random_start: bool = False,
+        array: str | None = None,
+        window: tuple[int, int] | None = None,
     ) -> "Trace":
         """From a file: a matrix [rounds, clients] of zeros and ones in `.npy` or `.npz`, or intervals in `.csv`.
 
         A CSV file has the header client,start,end in any order (further columns are ignored) and needs `round_length`
-        in its unit of time; see `from_intervals`. An `.npz` file has one array, or one called `matrix`.
+        in its unit of time; see `from_intervals`. An `.npz` file has one array, or one called `matrix`, or `array`
+        names it. A matrix may have entries −1, where a client was not observed, if a `window` (first round, number of
+        rounds) is given: who was observed in all of it is replayed, the first `clients` of them.
         """
         path = Path(path)
         if path.suffix == ".csv":
             if round_length is None:
                 raise FedtideError(f"{path}: a table of intervals needs round_length, in the table's unit of time")
+            if array is not None or window is not None:
+                raise FedtideError(f"{path}: array and window are for matrices, not for a table of intervals")
             try:
                 client, start, end = _read_intervals(path)
                 return cls.from_intervals(client, start, end, round_length, rounds, clients, past_end, random_start)
@@ -125,7 +131,10 @@ class Trace(Process):
             raise FedtideError(f"{path}: a trace is a .npy, .npz or .csv file")
         if round_length is not None or rounds is not None:
             raise FedtideError(f"{path}: round_length and rounds are for tables of intervals, not for a matrix")
-        trace = cls(_read_matrix(path), past_end, random_start)
+        matrix = _read_matrix(path, array)
+        if window is not None:
+            matrix = _observed(path, matrix, *window)[:, :clients]
+        trace = cls(matrix, past_end, random_start)
         if clients is not None and trace.clients != clients:
             raise FedtideError(f"{path}: {trace.clients} clients, not {clients}")
         return trace
@@ -139,14 +148,18 @@ def trace(
     clients: int | None = None,
     past_end: PastEnd = "repeat",
     random_start: bool = False,
+    array: str | None = None,
+    window: tuple[int, int] | None = None,
 ) -> Trace:
     """A recorded trace, replayed: from a file (`path`), or written out as a matrix of zeros and ones."""
     if (path is None) == (matrix is None):
         raise FedtideError("trace: give either path or matrix")
     if path is not None:
-        return Trace.load(path, round_length, rounds, clients, past_end, random_start)
+        return Trace.load(path, round_length, rounds, clients, past_end, random_start, array, window)
     if round_length is not None or rounds is not None:
         raise FedtideError("trace: round_length and rounds are for tables of intervals, not for a matrix")
+    if array is not None or window is not None:
+        raise FedtideError("trace: array and window are for files, not for a matrix that is written out")
     replay = Trace(matrix, past_end, random_start)
     require(
         clients in (None, replay.clients), "matrix", f"{replay.clients} clients", f"one for each of {clients} clients"
@@ -195,13 +208,25 @@ def _rounds_of(client: Any, start: Any, end: Any, round_length: float) -> tuple[
     return who.astype(np.int64), first, last
 
 
-def _read_matrix(path: Path) -> np.ndarray:
+def _observed(path: Path, matrix: np.ndarray, first: int, rounds: int) -> np.ndarray:
+    """The rounds of a window, for those who were observed in all of them."""
+    if matrix.ndim != 2 or first < 0 or rounds < 1 or first + rounds > len(matrix):
+        raise FedtideError(f"{path}: window = {[first, rounds]}: must be rounds of the matrix, which has {len(matrix)}")
+    rows = matrix[first : first + rounds]
+    return rows[:, (rows != -1).all(axis=0)]
+
+
+def _read_matrix(path: Path, array: str | None = None) -> np.ndarray:
     try:
         with path.open("rb") as file:
             content = np.load(file, allow_pickle=False)
             if isinstance(content, np.ndarray):
                 return content
             names = content.files
+            if array is not None:
+                if array not in names:
+                    raise FedtideError(f"{path}: has no array '{array}'; has {', '.join(names) or 'none'}")
+                return content[array]
             if "matrix" not in names and len(names) != 1:
                 raise FedtideError(
                     f"{path}: must hold one array, or one called matrix; has {', '.join(names) or 'none'}"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedtide.cli import checking, predicting, running, showing, tuning
+from fedtide.cli import checking, data, predicting, reproducing, running, showing, tuning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,10 +37,12 @@ def fedtide(
       fedtide demo                 compare six methods; a table and a report
       fedtide methods              what there is to compare
       fedtide availability markov  a process, and what it looks like
+      fedtide data                 data sets: which are here, how to get the others
       fedtide check my.toml        what a configuration would run
       fedtide tune my.toml         choose its learning rates; see tuned/my/tuning.html
       fedtide theory my.toml       what theory predicts for it; see theory/my.html
       fedtide run my.toml          run it; see runs/my/report.html
+      fedtide experiments          figures and tables of the papers, to run again
     """
 
 
@@ -55,8 +57,11 @@ for command in (
     showing.methods,
     showing.availability,
     showing.cite,
+    reproducing.experiments,
+    reproducing.reproduce,
 ):
     app.command()(command)
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:

@@ -136,6 +136,9 @@ def _collection(origin: Any, members: tuple[Any, ...]) -> str:
     if not issubclass(origin, tuple | Sequence):
         return "a table"
     kinds = [member for member in members if member is not ...]
+    inner = typing.get_origin(kinds[0])
+    if len(kinds) == 1 and inner is not None:
+        return f"a list of {_collection(inner, typing.get_args(kinds[0])).replace('a list', 'lists', 1)}"
     count = f"{len(members)} " if origin is tuple and ... not in members else ""
     name = _IN_WORDS.get(kinds[0], "value").removeprefix("a ") if len(set(kinds)) == 1 else "value"
     return f"a list of {count}{name}" + ("s" if name.endswith(("number", "value")) else "")

@@ -17,6 +17,7 @@ from fedtide import (
     estimators,
     methods,
     participation,
+    partitioners,
     problems,
     schedules,
     servers,
@@ -29,6 +30,9 @@ from fedtide.experiments.arguments import Build, Context, is_file, named, parame
 from fedtide.experiments.config import Config, Local, MethodChoice
 from fedtide.experiments.place import Place
 from fedtide.methods import Method
+from fedtide.partitioners import Partitioner
+from fedtide.partitioners.base import deferred
+from fedtide.problems.models import MODELS
 from fedtide.work import Epochs, FullBatch, RandomSteps, Steps, StepsPerClient
 
 
@@ -182,7 +186,14 @@ _PARTS: dict[str, tuple[Any, ModuleType]] = {
 
 def _kinds() -> dict[Any, dict[str, Build]]:
     kinds = {kind: _classes(package) for kind, package in _PARTS.values()}
-    return {**kinds, types.Schedule: _classes(schedules), Process: _builders(availability.CATALOGUE)}
+    return {
+        **kinds,
+        types.Schedule: _classes(schedules),
+        Process: _builders(availability.CATALOGUE),
+        Partitioner: _builders(partitioners.CATALOGUE),
+        # The data say how large a sample is and how many classes there are; a table holds the rest.
+        problems.ModelBuilder: {name: deferred(build, "inputs", "classes") for name, build in MODELS.items()},
+    }
 
 
 def _builders(catalogue: dict[str, Any]) -> dict[str, Build]:

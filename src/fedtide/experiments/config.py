@@ -22,7 +22,7 @@ import json
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError
 
@@ -34,14 +34,16 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 
+T = TypeVar("T", bound=BaseModel)
 
-class _Table(BaseModel):
+
+class Table(BaseModel):
     """A table of the configuration. A field's description is what its error message calls allowed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Choice(_Table):
+class Choice(Table):
     """Something of a catalogue by its name; the other keys are its arguments."""
 
     model_config = ConfigDict(extra="allow")
@@ -54,7 +56,7 @@ class Choice(_Table):
         return dict(self.model_extra or {})
 
 
-class Drawn(_Table):
+class Drawn(Table):
     """Devices of different speed: a number of steps drawn from low to high, each round or once for each client."""
 
     low: Count
@@ -62,7 +64,7 @@ class Drawn(_Table):
     fixed: bool = False
 
 
-class Local(_Table):
+class Local(Table):
     """Local work: steps or epochs, and the minibatch."""
 
     steps: Count | tuple[Count, ...] | Drawn | None = Field(
@@ -86,7 +88,7 @@ class MethodChoice(Choice):
     )
 
 
-class Tune(_Table):
+class Tune(Table):
     """What `fedtide tune` tries, and how it chooses; the same for every method."""
 
     trials: Positive = Field(default=35, description="a number of settings to try, the same for every method")
@@ -104,7 +106,7 @@ class Tune(_Table):
     space: dict[str, Any] = Field(default={}, description="a table with a list of values to try for each argument")
 
 
-class Run(_Table):
+class Run(Table):
     """How long, how often, from which seeds."""
 
     rounds: Positive = Field(description="a whole number, 1 or more")
@@ -125,7 +127,7 @@ class Origin(NamedTuple):
     folder: Path  # what relative file names in it are relative to
 
 
-class Config(_Table):
+class Config(Table):
     """One experiment."""
 
     title: Word | None = Field(default=None, description="text")
@@ -150,35 +152,48 @@ class Config(_Table):
 def load(path: str | Path) -> Config:
     """The configuration in a TOML file."""
     path = Path(path)
-    place = Place(str(path))
-    try:
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise place.error(f"not a text file in UTF-8 (byte {error.start})") from None
-    except OSError as error:
-        raise place.error(error.strerror or str(error)) from None
-    return loads(text, source=str(path), folder=path.parent)
+    return loads(read(path), source=str(path), folder=path.parent)
 
 
 def loads(text: str, source: str = "configuration", folder: str | Path = ".") -> Config:
     """The configuration in a TOML text."""
     place = Place(source)
-    try:
-        written = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        raise place.error(f"not valid TOML: {message[:1].lower()}{message[1:]}") from None
-    try:
-        # By way of JSON, pydantic is strict (no "5" for 5, no true for 1) and still takes a list as a tuple.
-        config = Config.model_validate_json(json.dumps(written, default=str))
-    except ValidationError as error:
-        raise _explain(error, written, place) from None
+    config = validated(Config, parsed(text, place), place)
     for key, table in (("run", config.run), ("tune", config.tune)):
         seeds = table.seeds
         if isinstance(seeds, tuple) and len(set(seeds)) < len(seeds):
             raise place.key(key).key("seeds").invalid(list(seeds), str(type(table).model_fields["seeds"].description))
     config._origin = Origin(text, source, Path(folder))
     return config
+
+
+def read(path: Path) -> str:
+    """The text of a file, or an error of one line."""
+    place = Place(str(path))
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise place.error(f"not a text file in UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise place.error(error.strerror or str(error)) from None
+
+
+def parsed(text: str, place: Place) -> dict[str, Any]:
+    """What a TOML text says, or an error of one line."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        raise place.error(f"not valid TOML: {message[:1].lower()}{message[1:]}") from None
+
+
+def validated(model: type[T], written: dict[str, Any], place: Place) -> T:
+    """What is written as the model's tables, or an error of one line with the path."""
+    try:
+        # By way of JSON, pydantic is strict (no "5" for 5, no true for 1) and still takes a list as a tuple.
+        return model.model_validate_json(json.dumps(written, default=str))
+    except ValidationError as error:
+        raise _explain(error, model, written, place) from None
 
 
 def demo() -> Config:
@@ -233,16 +248,15 @@ def toml(value: Any) -> str:
             return repr(value)  # Python writes integers, floats, inf and nan as TOML does
 
 
-def _explain(error: ValidationError, written: Any, place: Place) -> Exception:
+def _explain(error: ValidationError, model: type[BaseModel], written: Any, place: Place) -> Exception:
     """The first of pydantic's errors in our words; a misspelt key comes before the key that is missing for it."""
     first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
-    model: type[BaseModel] = Config
     description = ""
     value = written
     for step in first["loc"]:
         # What follows a key of the schema names alternatives of a union, which the description covers.
-        if isinstance(step, int) and isinstance(value, list) and value is written.get("methods"):
-            place, value, model = place.item(step), value[step], MethodChoice
+        if isinstance(step, int) and isinstance(value, list) and isinstance(value[step], dict):
+            place, value = place.item(step), value[step]
         elif isinstance(step, str) and step in model.model_fields and isinstance(value, dict):
             field = model.model_fields[step]
             place, description = place.key(step), field.description or ""

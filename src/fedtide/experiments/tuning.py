@@ -13,22 +13,16 @@ import polars as pl
 
 from fedtide import types
 from fedtide.experiments.build import Experiment, build, build_method, located
-from fedtide.experiments.config import Config, Tune, dumps, loads, toml
+from fedtide.experiments.config import Config, dumps, loads, toml
 from fedtide.experiments.place import Place
 from fedtide.experiments.space import Space, space, with_values
+from fedtide.experiments.trials import LATE, late, ranks, scores, try_all, tuning_seeds
 from fedtide.files import atomic
-from fedtide.methods import Method
 from fedtide.report import tuning as page
 from fedtide.report import words
 from fedtide.simulation import describe
 from fedtide.simulation.progress import Progress
-from fedtide.simulation.setup import fitted
-from fedtide.simulation.sweep import sweep
 
-LATE = 0.2
-"""The share of the evaluations, the last ones, that a trial is judged by."""
-
-_FIRST_SEED = 1_000_000  # far from those that people run
 _HELD_OUT = {"validation_accuracy": "test_accuracy", "validation_worst_decile": "worst_decile",
              "validation_loss": "test_loss"}  # fmt: skip
 _TRAINING = {"objective": "objective", "tail_loss": "tail_loss"}
@@ -83,7 +77,7 @@ def plan(config: Config, experiment: Experiment | None = None) -> Plan:
     """Builds (unless it is there) and checks what `tune` will run."""
     experiment = experiment or build(config)
     select, held_out, note = _selection(config, experiment.problem)
-    seeds = _seeds(config)
+    seeds = tuning_seeds(config)
     problem: Any = experiment.problem
     if held_out:
         problem = problem.hold_out(config.tune.validation, seeds[0])
@@ -141,88 +135,42 @@ def _selection(config: Config, problem: Any) -> tuple[str, bool, str]:
     return select, held_out, ""
 
 
-def _seeds(config: Config) -> list[int]:
-    """The tuning's own seeds: a method must not be judged by the runs that it was chosen on."""
-    run, wanted = config.run.seeds, config.tune.seeds
-    taken = set(run if isinstance(run, tuple) else range(run))
-    if isinstance(wanted, int):
-        free = (seed for seed in range(_FIRST_SEED, 2**32) if seed not in taken)
-        return [next(free) for _ in range(wanted)]
-    if taken & set(wanted):
-        shared = ", ".join(str(seed) for seed in sorted(taken & set(wanted))[:5])
-        place = Place(config.origin.source).key("tune").key("seeds")
-        raise place.error(f"{shared} in [run] as well; must be {Tune.model_fields['seeds'].description}")
-    return list(wanted)
-
-
 def _tried(planned: Plan, index: int, label: str, progress: Progress | None) -> pl.DataFrame:
     """All trials of one method: a row for each and each seed."""
     config, own = planned.config, planned.spaces[label]
-    choice = config.methods[index]
     methods = [
-        build_method(config, index, with_values(choice, own.axes, values), planned.problem.sizes)
+        build_method(config, index, with_values(config.methods[index], own.axes, values), planned.problem.sizes)
         for values in own.trials
     ]
-    total, done = planned.rounds * len(methods), 0
-    shape = len(methods), len(planned.seeds)
-    columns = {name: np.full(shape, np.nan) for name in (*_HELD_OUT, *_TRAINING)}
-    diverged = np.zeros(shape, bool)
+    found = try_all(
+        planned.problem, planned.experiment.availability, methods, rounds=planned.rounds, seeds=planned.seeds,
+        evaluate_every=config.run.evaluate_every, history=config.run.history, chunk=config.run.chunk,
+        progress=None if progress is None else lambda done, total: progress(label, done, total),
+    )  # fmt: skip
     measured = _TRAINING | (_HELD_OUT if _held_out(planned) else {})
-    for members in _groups([fitted(method, planned.problem) for method in methods]):
-
-        def report(name: str, now: int, of: int, before: int = done) -> None:
-            if progress is not None:
-                progress(label, before + now, total)
-
-        found = sweep(
-            planned.problem, planned.experiment.availability, [methods[i] for i in members], rounds=planned.rounds,
-            seeds=planned.seeds, evaluate_every=config.run.evaluate_every, history=config.run.history,
-            chunk=config.run.chunk, progress=report,
-        )  # fmt: skip
-        done += planned.rounds * len(members)
-        late = math.ceil(LATE * found.objective.shape[-1])
-        for name, field in measured.items():
-            columns[name][members] = np.asarray(getattr(found, field))[..., -late:].mean(axis=-1)
-        diverged[members] = ~np.isfinite(found.objective).all(axis=-1)
+    columns = {name: late(np.asarray(getattr(found, field), np.float64)) for name, field in measured.items()}
     measure = page.MEASURES[planned.select]
-    diverged |= ~np.isfinite(columns[measure.column])
-    score = np.where(diverged.any(axis=1), np.nan, columns[measure.column].mean(axis=1))
-    seeds = len(planned.seeds)
+    diverged = ~np.isfinite(found.objective).all(axis=-1) | ~np.isfinite(columns[measure.column])
+    score = scores(columns[measure.column], diverged)
+    trials, seeds = len(methods), len(planned.seeds)
     table = {
-        "method": [label] * (shape[0] * seeds),
-        "trial": np.repeat(np.arange(shape[0]), seeds),
+        "method": [label] * (trials * seeds),
+        "trial": np.repeat(np.arange(trials), seeds),
         **{
             axis.name: _column([values[i] for values in own.trials for _ in planned.seeds])
             for i, axis in enumerate(own.axes)
         },
-        "seed": np.tile(planned.seeds, shape[0]),
-        **{name: np.ravel(columns[name]) for name in measured},
+        "seed": np.tile(planned.seeds, trials),
+        **{name: np.ravel(values) for name, values in columns.items()},
         "diverged": diverged.ravel(),
         "score": np.repeat(score, seeds),
-        "rank": pl.Series(np.repeat(_ranks(score, own, measure.highest), seeds)).replace(0, None),
+        "rank": pl.Series(np.repeat(ranks(score, measure.highest), seeds)).replace(0, None),
     }
     return pl.DataFrame(table).with_columns(pl.col("score").fill_nan(None))
 
 
 def _held_out(planned: Plan) -> bool:
     return planned.problem is not planned.experiment.problem
-
-
-def _groups(methods: list[Method]) -> list[list[int]]:
-    """Positions of the methods that one compiled program can run: they differ in plain numbers only."""
-    groups: dict[Any, list[int]] = {}
-    for i, method in enumerate(methods):
-        leaves, structure = jax.tree.flatten(method)
-        groups.setdefault((structure, tuple(np.shape(leaf) for leaf in leaves)), []).append(i)
-    return list(groups.values())
-
-
-def _ranks(score: np.ndarray, own: Space, highest: bool) -> np.ndarray:
-    """1 for the best; 0 for those that diverged. Trials are in the order of their values, smaller rates first."""
-    order = np.argsort(np.where(np.isnan(score), np.inf, -score if highest else score), kind="stable")
-    ranks = np.zeros(len(score), np.int64)
-    ranks[order] = np.arange(1, len(score) + 1)
-    return np.where(np.isnan(score), 0, ranks)
 
 
 def _column(values: list[Any]) -> pl.Series:

@@ -1,17 +1,19 @@
 """Equal shares at random."""
 
+from typing import Any
+
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.partitioners.base import Partition, checked
 
 
-def iid(samples: int, clients: int, *, seed: int = 0) -> list[np.ndarray]:
-    """Splits samples 0 … `samples` − 1 over clients at random, as evenly as possible: one index array a client.
+def iid(labels: Any, clients: int, *, seed: int = 0) -> Partition:
+    """Splits the samples over clients at random, whatever their labels, as evenly as possible.
 
-    >>> [len(mine) for mine in iid(10, 3)]
+    >>> [len(mine) for mine in iid([0, 1] * 5, 3)]
     [4, 3, 3]
     """
-    require(clients >= 1, "clients", clients, "1 or more")
-    require(samples >= clients, "samples", samples, f"at least {clients}: one for each client")
-    require(seed >= 0, "seed", seed, "0 or more")
-    return np.array_split(np.random.default_rng([seed]).permutation(samples), clients)
+    labels = checked(labels, clients, seed)
+    require(len(labels) >= clients, "labels", f"{len(labels)} samples", f"at least {clients}: one for each client")
+    return Partition(np.array_split(np.random.default_rng([seed]).permutation(len(labels)), clients))

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,19 +22,25 @@ Data = Sequence[tuple[Any, Any]]
 """One (x [n, …], y [n]) pair a client."""
 
 
+class ModelBuilder(Protocol):
+    """A model for samples of this shape and so many classes: `softmax_regression`, say, or a partial function."""
+
+    def __call__(self, inputs: tuple[int, ...], classes: int, /) -> Model: ...
+
+
 @part
 class Classification:
     """F_k(w) = mean cross-entropy over client k's samples + (ridge/2) ‖w‖².
 
-    Samples lie in one array, client after client: memory is O(samples), whatever the sizes' spread. The ridge is on
-    every parameter, biases too. Build it with `classification(...)`.
+    Samples lie in one array, client after client: memory is O(samples), whatever the sizes' spread. What lies beyond
+    them is nobody's (`padded`). The ridge is on every parameter, biases too. Build it with `classification(...)`.
     """
 
-    x: Array  # [S, …]
-    y: Array  # [S] class of each sample
+    x: Array  # [≥ S, …]
+    y: Array  # [≥ S] class of each sample
     sizes: Array  # [N]
-    test_x: Array  # [S', …]
-    test_y: Array  # [S']
+    test_x: Array  # [≥ S', …]
+    test_y: Array  # [≥ S']
     test_sizes: Array  # [N]
     importance: Array  # [N]
     ridge: float
@@ -43,9 +49,9 @@ class Classification:
     @property
     def label_counts(self) -> np.ndarray:
         """Training samples of each class [N, classes]."""
-        client = np.repeat(np.arange(len(self.sizes)), np.asarray(self.sizes))
-        counts = np.zeros((len(self.sizes), int(np.max(self.y)) + 1))
-        np.add.at(counts, (client, np.asarray(self.y)), 1)
+        _, y, sizes = self._samples()
+        counts = np.zeros((len(sizes), _classes(self.model, self.x)))
+        np.add.at(counts, (np.repeat(np.arange(len(sizes)), sizes), y), 1)
         return counts
 
     def init(self, key: Array) -> Params:
@@ -63,16 +69,18 @@ class Classification:
         return 0.5 * self.ridge * _square_norm(params)
 
     def evaluate(self, params: Params) -> Evaluation:
-        train, _ = self._by_client(params, self.x, self.y, self.sizes)
-        loss, accuracy = self._by_client(params, self.test_x, self.test_y, self.test_sizes)
-        return Evaluation(train + self.penalty(params), jnp.asarray(self.test_sizes) > 0, loss, accuracy)
+        train, _ = self._by_client(*self._scores(params, self.x, self.y), self.sizes)
+        scores = self._scores(params, self.test_x, self.test_y)
+        loss, accuracy = self._by_client(*scores, self.test_sizes)
+        by_class = self._by_class(params, scores[1])
+        return Evaluation(train + self.penalty(params), jnp.asarray(self.test_sizes) > 0, loss, accuracy, by_class)
 
     def client_optima(self) -> np.ndarray:
         """F*_k, each client's smallest own loss [N] in float64, from one start.
 
         Exact (about 1e-9 with the default ridge) for convex models; a local minimum for others.
         """
-        x, y, sizes = (np.asarray(v) for v in (self.x, self.y, self.sizes))
+        x, y, sizes = self._samples()
         with jax.enable_x64(True):
             start, solve = self._minimiser(1e-7, polish=False)
             optima = []
@@ -89,7 +97,7 @@ class Classification:
         With p ∝ π q this is the biased optimum w_B* of fixed weights q. The gradient there is below 1e-8 for convex
         models with a ridge; a local minimum for others.
         """
-        x, y, sizes = (np.asarray(v) for v in (self.x, self.y, self.sizes))
+        x, y, sizes = self._samples()
         p = target_importance(np.asarray(self.importance) if weights is None else weights, sizes, "weights")
         with jax.enable_x64(True):
             start, solve = self._minimiser(1e-9, polish=True)
@@ -103,7 +111,7 @@ class Classification:
         single sample keeps it. Which samples a client gives depends on the seed and its number only.
         """
         require(0 < fraction < 1, "fraction", fraction, "in (0, 1)")
-        x, y, sizes = (np.asarray(v) for v in (self.x, self.y, self.sizes))
+        x, y, sizes = self._samples()
         given = np.where(sizes >= 2, np.clip(np.round(fraction * sizes), 1, np.maximum(sizes - 1, 1)), 0).astype(int)
         held = np.zeros(len(y), bool)
         for client, (first, size, count) in enumerate(zip(np.cumsum(sizes) - sizes, sizes, given, strict=True)):
@@ -115,6 +123,27 @@ class Classification:
             kept[0], kept[1], kept[2], out[0], out[1], out[2], self.importance, self.ridge, self.model
         )  # fmt: skip
 
+    def padded(self, samples: int, test_samples: int) -> "Classification":
+        """The same problem in arrays of so many samples, the last ones nobody's.
+
+        Draws of the data that differ in size then have arrays of one shape, and share a compiled program. All numbers
+        are those of the problem as it was, up to rounding.
+        """
+        train = _owned(self.x, self.y, self.sizes)
+        test = _owned(self.test_x, self.test_y, self.test_sizes)
+        for name, length, (_, y) in (("samples", samples, train), ("test_samples", test_samples, test)):
+            require(length >= len(y), name, length, f"{len(y)} or more: those there are")
+        (x, y), (test_x, test_y) = (
+            [_extended(v, length) for v in split] for split, length in ((train, samples), (test, test_samples))
+        )
+        return Classification(
+            x, y, self.sizes, test_x, test_y, self.test_sizes, self.importance, self.ridge, self.model
+        )  # fmt: skip
+
+    def _samples(self) -> tuple[Any, Any, Any]:
+        """(x, y, sizes) of the training samples that are somebody's, in NumPy."""
+        return *_owned(self.x, self.y, self.sizes), np.asarray(self.sizes)
+
     def _minimiser(self, tolerance: float, *, polish: bool) -> tuple[Array, Callable[..., tuple[Any, float]]]:
         start, unravel = self._ravelled()
         return start, _minimiser(self.model, unravel, tolerance, polish)
@@ -123,12 +152,11 @@ class Classification:
         # A model may make float32 parameters whatever JAX's default is.
         return ravel_pytree(jax.tree.map(lambda p: jnp.asarray(p, float), self.init(jax.random.key(0))))
 
-    def _by_client(self, params: Params, x: Array, y: Array, sizes: Array) -> tuple[Array, Array]:
-        """Each client's mean loss and accuracy; nan where it has no samples."""
+    def _scores(self, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
+        """(loss, whether the prediction is right) of every sample, chunk by chunk."""
+        x, y = jnp.asarray(x), jnp.asarray(y)
         if len(x) == 0:
-            none = jnp.full(len(sizes), jnp.nan)
-            return none, none
-        x, y, sizes = jnp.asarray(x), jnp.asarray(y), jnp.asarray(sizes)
+            return jnp.zeros(0), jnp.zeros(0)
         chunks, rest = divmod(len(x), _EVALUATION_CHUNK)
 
         def chunk(i: Array) -> tuple[Array, Array]:
@@ -141,11 +169,27 @@ class Classification:
         if rest:
             pieces.append(_score(self.model, params, x[len(x) - rest :], y[len(x) - rest :]))
         loss, correct = (jnp.concatenate(v) for v in zip(*pieces, strict=True))
-        owner = jnp.repeat(jnp.arange(len(sizes)), sizes, total_repeat_length=len(x))
+        return loss, correct
+
+    @staticmethod
+    def _by_client(loss: Array, correct: Array, sizes: Array) -> tuple[Array, Array]:
+        """Each client's mean loss and accuracy; nan where it has no samples."""
+        sizes = jnp.asarray(sizes)
+        # The samples beyond the last client's are those of a client more, which the sums leave out.
+        ends = jnp.append(sizes, len(loss) - sizes.sum())
+        owner = jnp.repeat(jnp.arange(len(ends)), ends, total_repeat_length=len(loss))
         scores = jnp.stack([loss, correct.astype(loss.dtype)], -1)
-        sums = jax.ops.segment_sum(scores, owner, len(sizes), indices_are_sorted=True)
+        sums = jax.ops.segment_sum(scores, owner, len(ends), indices_are_sorted=True)[:-1]
         means = jnp.where(sizes[:, None] > 0, sums / jnp.maximum(sizes, 1)[:, None], jnp.nan)
         return means[:, 0], means[:, 1]
+
+    def _by_class(self, params: Params, correct: Array) -> Array:
+        """Accuracy over all test samples of each class; nan where there is none."""
+        sample = jax.ShapeDtypeStruct((1, *self.test_x.shape[1:]), jax.dtypes.canonicalize_dtype(self.test_x.dtype))
+        classes = jax.eval_shape(self.model.apply, params, sample).shape[1]
+        owned = jnp.arange(len(correct)) < jnp.asarray(self.test_sizes).sum()
+        of_class = (jnp.asarray(self.test_y) == jnp.arange(classes)[:, None]) & owned
+        return jnp.where(of_class, correct, 0).sum(axis=1) / of_class.sum(axis=1)
 
 
 def classification(
@@ -228,7 +272,7 @@ def _flat(name: str, split: Data) -> tuple[Any, Any, Any]:
     return x, y, np.array([len(y) for _, y in pairs], np.int32)
 
 
-def _classes(model: Model, x: np.ndarray) -> int:
+def _classes(model: Model, x: Any) -> int:
     """The model's number of logits, by a dry run."""
     sample = jax.ShapeDtypeStruct((1, *x.shape[1:]), jax.dtypes.canonicalize_dtype(x.dtype))
     try:
@@ -239,6 +283,19 @@ def _classes(model: Model, x: np.ndarray) -> int:
     fits = isinstance(logits, jax.ShapeDtypeStruct) and logits.ndim == 2 and logits.shape[0] == 1
     require(fits, "model.apply(params, x [1, …])", getattr(logits, "shape", logits), "logits of shape (1, classes)")
     return logits.shape[1]
+
+
+def _owned(x: Any, y: Any, sizes: Any) -> tuple[Any, Any]:
+    """The samples that are somebody's, in NumPy."""
+    count = int(np.sum(sizes))
+    return np.asarray(x)[:count], np.asarray(y)[:count]
+
+
+def _extended(values: Any, length: int) -> Any:
+    """The array with its last row again and again: data as any other, for a model that looks at it."""
+    if len(values) == 0:
+        return np.zeros((length, *values.shape[1:]), values.dtype)
+    return np.concatenate([values, np.repeat(values[-1:], length - len(values), axis=0)])
 
 
 def _double(x: np.ndarray) -> np.ndarray:

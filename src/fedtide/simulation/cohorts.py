@@ -20,5 +20,10 @@ def scatter(cohort: Cohort, rows: Array, into: Array) -> Array:
 
 
 def capacity_for(most: int, clients: int) -> int:
-    """The next multiple of eight (at most N): nearby cohort sizes share one compiled program."""
-    return max(1, min(clients, -(-most // 8) * 8))
+    """A little more than `most` (by an eighth at most), at most N: nearby cohort sizes share one compiled program.
+
+    >>> [capacity_for(most, 100) for most in (0, 1, 10, 17, 50, 97)]
+    [1, 1, 10, 18, 52, 100]
+    """
+    step = 2 ** max(0, most.bit_length() - 4)
+    return max(1, min(clients, -(-most // step) * step))

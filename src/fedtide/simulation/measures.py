@@ -24,6 +24,11 @@ class EvaluationRecord(NamedTuple):
     test_accuracy: Array  # []
     worst_decile: Array  # [] mean accuracy of the tenth of the clients that are served worst
     skew: Array  # [] how far the selection leans towards large losses; nan where it does not look at them
+    class_accuracy: Array  # [classes] over all test samples of a class; [0] where the problem has none
+
+
+SCALARS = tuple(name for name in EvaluationRecord._fields if name != "class_accuracy")
+"""The fields that are one number an evaluation: the columns of the table of rounds."""
 
 
 def summarise(by_client: Evaluation, importance: Array, skew: Array | None = None) -> EvaluationRecord:
@@ -45,6 +50,7 @@ def summarise(by_client: Evaluation, importance: Array, skew: Array | None = Non
         test_accuracy=weighted(by_client.test_accuracy),
         worst_decile=jnp.where(jnp.isnan(accuracy).any(), jnp.nan, worst),
         skew=jnp.asarray(jnp.nan) if skew is None else skew,
+        class_accuracy=jnp.asarray(by_client.class_accuracy),
     )
 
 

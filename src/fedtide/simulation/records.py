@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtide.simulation.measures import EvaluationRecord
+from fedtide.simulation.measures import SCALARS, EvaluationRecord
 from fedtide.simulation.replica import Stretch
 from fedtide.simulation.traces import Span
 from fedtide.types import Evaluation
@@ -31,14 +31,14 @@ def initial_rows(label: str, seeds: Sequence[int], evaluation: EvaluationRecord)
         "loss": missing,
         "step": missing,
         "evaluated": np.ones(count, bool),
-        **{name: np.asarray(value, np.float32) for name, value in evaluation._asdict().items()},
+        **{name: np.asarray(getattr(evaluation, name), np.float32) for name in SCALARS},
     }
 
 
 def round_rows(label: str, seeds: Sequence[int], span: Span, stretch: Stretch) -> Columns:
     """One row a seed and round, from arrays [R, B, E]."""
     shape = (len(seeds), span.blocks, span.rounds)
-    found = stretch.evaluation._asdict() if stretch.evaluation else dict.fromkeys(EvaluationRecord._fields, np.nan)
+    found = {name: getattr(stretch.evaluation, name, np.nan) for name in SCALARS}  # nan: no evaluation in the stretch
     records = {name: np.asarray(value).ravel() for name, value in stretch.rounds._asdict().items()}
     return {
         "method": label,
@@ -91,7 +91,7 @@ def round_frame(parts: Sequence[Columns]) -> "polars.DataFrame":
     trained = pl.col("round") > 0
     return (
         frame.with_columns(
-            *(pl.when(pl.col("evaluated")).then(pl.col(c)).alias(c) for c in EvaluationRecord._fields),
+            *(pl.when(pl.col("evaluated")).then(pl.col(c)).alias(c) for c in SCALARS),
             *(pl.when(trained).then(pl.col(c)).alias(c) for c in ("available", "invited", "weight", "step")),
             pl.when(trained & (pl.col("invited") > 0)).then(pl.col("loss")).alias("loss"),
         )

@@ -174,7 +174,7 @@ class Replica(NamedTuple):
             if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
                 drawn = jax.vmap(draw)(jnp.arange(max(steps, 1)))
                 # A GPU would spend more time on looping than on a few small steps; a CPU only compiles longer.
-                unroll = steps <= 8 and jax.default_backend() != "cpu"
+                unroll = steps <= 8 and w.size <= _SMALL_MODEL and jax.default_backend() != "cpu"
                 gradient = self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn))
                 task = Task(steps, gradient, t, work.a_pass(size), unroll)
             else:
@@ -241,6 +241,7 @@ class Replica(NamedTuple):
 
 
 _BLOCK = 64  # samples of a client whose losses are computed at once
+_SMALL_MODEL = 500_000  # parameters up to which a step is short beside the loop around it
 
 
 def _masked(present: Array, rows: Array) -> Array:
@@ -254,8 +255,12 @@ def _in_chunks(f: Any, inputs: Any, chunk: int | None) -> Any:
 
 
 def _by_work(f: Any, inputs: Any, chunk: int | None) -> Any:
-    """Clients of unequal work (the second input): sorted by it, in eighths, each as long as its slowest client."""
+    """Clients of unequal work (the second input): sorted by it, in eighths, each as long as its slowest client.
+
+    A GPU, which a step of few clients leaves idle, takes all at once.
+    """
     order = jnp.argsort(-inputs[1])
-    chunk = min(-(-len(order) // 8), chunk or len(order))
+    groups = 8 if jax.default_backend() == "cpu" else 1
+    chunk = min(-(-len(order) // groups), chunk or len(order))
     outputs = _in_chunks(f, jax.tree.map(lambda a: a[order], inputs), chunk)
     return jax.tree.map(lambda a: jnp.zeros_like(a).at[order].set(a), outputs)

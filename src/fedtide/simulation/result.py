@@ -41,6 +41,20 @@ class Result:
     def clients(self) -> "polars.DataFrame":
         return client_frame(self._clients) if isinstance(self._clients, list) else self._clients  # pyright: ignore
 
+    def attendance(self, label: str) -> tuple[np.ndarray, np.ndarray]:
+        """Who was there and who was invited under a method: bool[seeds, rounds, clients]. Clients must be recorded."""
+        seeds, rounds, clients = len(self.about["seeds"]), self.about["rounds"], self.about["problem"]["clients"]
+        if isinstance(self._clients, list):  # stretches in their order
+            parts = [part for part in self._clients if part and part["method"] == label]
+            found = [
+                np.concatenate([part[column].reshape(seeds, -1, clients) for part in parts], axis=1)
+                for column in ("active", "invited")
+            ]
+        else:
+            own = self.clients.filter(self.clients["method"] == label).sort("seed", "round", "client")
+            found = [own[column].to_numpy().reshape(seeds, rounds, clients) for column in ("active", "invited")]
+        return found[0], found[1]
+
     def summary(self, baseline: str | None = None) -> "polars.DataFrame":
         """One row a method: final, time-average and worst-decile accuracy, and the paired difference to `baseline`."""
         from fedtide.report import summary

@@ -41,6 +41,7 @@ class Setup:
         history: int,
         record_clients: bool | None,
         chunk: int | None,
+        skew: bool = True,
     ):
         rounds, history = whole("rounds", rounds, 1), whole("history", history, 0)
         evaluate_every = whole("evaluate_every", evaluate_every, 1)
@@ -55,7 +56,9 @@ class Setup:
         self.rounds, self.evaluate_every, self.history = rounds, evaluate_every, history
         self.availability, self.chunk = availability, chunk
         self.problem = jax.tree.map(_on_device, problem)
-        needs_optimum = any(m.participation.needs_optimum for m in methods.values())
+        policies = [m.participation for m in methods.values()]
+        # Who selects by loss needs optima only for the measure of how that leans.
+        needs_optimum = any(p.needs_optimum and (skew or not p.selects_by_loss) for p in policies)
         self.population = Population(
             importance=_on_device(np.asarray(problem.importance)),
             sizes=jnp.asarray(problem.sizes, jnp.int32),

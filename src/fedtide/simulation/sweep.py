@@ -27,13 +27,15 @@ def sweep(
     evaluate_every: int = 5,
     history: int = 0,
     chunk: int | None = None,
+    skew: bool = True,
     progress: bool | Progress = False,
 ) -> EvaluationRecord:
-    """Evaluations of every setting and seed: arrays [settings, seeds, evaluations].
+    """Evaluations of every setting and seed: arrays [settings, seeds, evaluations], by class [settings, …, classes].
 
     The settings are methods that differ in plain numbers only (learning rates, κ̄² …): one compilation serves them all.
     All meet the same availability, minibatches and initial models. No records of rounds or clients are kept. Settings
-    that do not fit into memory together run a few at a time. `progress` counts the rounds of all settings.
+    that do not fit into memory together run a few at a time. `progress` counts the rounds of all settings. Without
+    `skew` it is not measured how a selection by loss leans, which needs every client's own optimum.
     """
     use_persistent_cache()
     require(len(settings) > 0, "settings", "none", "one or more methods")
@@ -45,7 +47,7 @@ def sweep(
     label = settings[0].name
     setup = Setup(
         problem, availability, {label: settings[0]}, rounds=rounds, seeds=seeds,
-        evaluate_every=evaluate_every, history=history, record_clients=False, chunk=chunk,
+        evaluate_every=evaluate_every, history=history, record_clients=False, chunk=chunk, skew=skew,
     )  # fmt: skip
     together, chunk = _together(setup, settings[0], len(settings))
     total, found = rounds * len(settings), []
@@ -58,7 +60,7 @@ def sweep(
             for done, evaluation in _run(setup, padded, chunk):
                 report(label, rounds * first + done * len(some), total)
                 pieces.append(evaluation)
-            whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=-1), *filter(None, pieces))
+            whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=2), *filter(None, pieces))
             found.append(jax.tree.map(lambda a, n=len(some): a[:n], whole))
     return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
 

@@ -1,0 +1,92 @@
+"""What all readers share: a data set, a file's content, and how a wrong file is told."""
+
+import gzip
+import zlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from fedtide.errors import FedtideError
+
+
+class DataSet(NamedTuple):
+    """Samples and their classes 0 … `classes` − 1, in a training and a test part. The arrays are read-only."""
+
+    name: str
+    x: np.ndarray  # uint8 [n, …], images as [n, height, width] or [n, height, width, channels]
+    y: np.ndarray  # int32 [n]
+    test_x: np.ndarray
+    test_y: np.ndarray
+    classes: int
+
+
+class Arrays(NamedTuple):
+    """What a reader returns."""
+
+    x: np.ndarray
+    y: np.ndarray
+    test_x: np.ndarray
+    test_y: np.ndarray
+
+
+class File(NamedTuple):
+    """A file's content, and its place for messages: a path, or an archive and a member."""
+
+    where: str
+    content: bytes
+
+
+class Expected(NamedTuple):
+    """What a data set's files must hold. More than one size where more than one version was published."""
+
+    train: tuple[int, ...]  # numbers of samples
+    test: tuple[int, ...]
+    shape: tuple[int, ...]  # of one image
+    classes: int
+
+
+Reader = Callable[[Sequence[File], Expected], Arrays]
+
+
+def wrong(where: object, words: str) -> NoReturn:
+    """A file that is not what it should be, in one line."""
+    raise FedtideError(f"{where}: {words}")
+
+
+def plain(file: File) -> bytes:
+    """The content without gzip, which is told by the content: names lie."""
+    if file.content[:2] != b"\x1f\x8b":
+        return file.content
+    try:
+        return gzip.decompress(file.content)
+    except EOFError:
+        wrong(file.where, f"truncated: its gzip stream does not end within its {len(file.content):,} bytes")
+    except (OSError, zlib.error) as error:
+        wrong(file.where, f"damaged gzip stream ({error})")
+
+
+def check_bytes(file: File, found: int, expected: int, what: str) -> None:
+    """`what` says of what the expected number of bytes is made."""
+    if found != expected:
+        kind = "truncated" if found < expected else "too long"
+        wrong(file.where, f"{kind}: {expected:,} bytes expected ({what}), {found:,} found")
+
+
+def check_count(file: File, what: str, found: int, allowed: Sequence[int], other: Sequence[int]) -> None:
+    """`other` are the sizes of the other part, to tell that the parts are swapped."""
+    if found not in allowed:
+        hint = "; are train and test swapped?" if found in other else ""
+        wrong(file.where, f"{' or '.join(f'{n:,}' for n in allowed)} {what} expected, {found:,} found{hint}")
+
+
+def classes_from(file: File, labels: np.ndarray, classes: int, first: int = 0) -> np.ndarray:
+    """Labels `first` … `first` + `classes` − 1 as classes 0, 1, …; anything else is an error."""
+    outside = np.flatnonzero((labels < first) | (labels >= first + classes))
+    if len(outside):
+        at = int(outside[0])
+        wrong(
+            file.where,
+            f"labels {first} … {first + classes - 1} expected, {int(labels[at])} found at sample {at:,}",
+        )
+    return labels.astype(np.int32) - np.int32(first)

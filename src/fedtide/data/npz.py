@@ -1,0 +1,93 @@
+"""Plain `.npz`: arrays `x`, `y` and either `is_test` (a boolean a sample) or `test_x`, `test_y`.
+
+Or, as Keras has them, `x_train`, `y_train`, `x_test`, `y_test`. Other arrays are not looked at.
+"""
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from fedtide.data.base import Arrays, Expected, File, check_count, classes_from, wrong
+
+_LAYOUTS = (("x", "y", "test_x", "test_y"), ("x_train", "y_train", "x_test", "y_test"), ("x", "y", "is_test"))
+_KEYS = "arrays " + ", or ".join(", ".join(layout) for layout in _LAYOUTS)
+
+
+def read(path: Path, expected: Expected | None = None) -> Arrays:
+    """The samples of an `.npz`. Without `expected` any shape and any number of classes is fine."""
+    held = _held(path)
+    x_key, y_key, *rest = held
+    x, y = _samples(path, held, x_key, y_key)
+    if len(rest) == 2:
+        arrays = Arrays(x, y, *_samples(path, held, rest[0], rest[1]))
+    else:
+        test = held["is_test"]
+        if test.dtype != bool or test.shape != y.shape:
+            wrong(path, f"is_test of booleans, one a sample, expected; {test.dtype} of shape {test.shape} found")
+        arrays = Arrays(x[~test], y[~test], x[test], y[test])
+    if arrays.test_x.shape[1:] != arrays.x.shape[1:] or arrays.test_x.dtype != arrays.x.dtype:
+        kinds = [f"{v.dtype} {v.shape[1:]}" for v in (arrays.x, arrays.test_x)]
+        wrong(path, f"test samples as the training samples, {kinds[0]}, expected; {kinds[1]} found")
+    if len(arrays.y) == 0:
+        wrong(path, "training samples expected, none found")
+    return arrays if expected is None else _checked(path, arrays, expected)
+
+
+def is_data(path: Path) -> bool:
+    """Whether the file has the arrays of a data set; they are not read."""
+    try:
+        return _layout(zipfile.ZipFile(path).namelist()) is not None
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def _layout(names: list[str]) -> tuple[str, ...] | None:
+    there = {name.removesuffix(".npy") for name in names}
+    return next((layout for layout in _LAYOUTS if there.issuperset(layout)), None)
+
+
+def _held(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of the layout that the file has, in its order."""
+    try:
+        with np.load(path, allow_pickle=False) as found:  # never pickles: an .npz may come from anywhere
+            layout = _layout(found.files)
+            if layout is None:
+                wrong(path, f"{_KEYS} expected; {', '.join(sorted(found.files)) or 'nothing'} found")
+            return {key: found[key] for key in layout}
+    except (ValueError, AttributeError, TypeError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+        words = "truncated or damaged" if _begins_as_zip(path) else "not an .npz file"
+        reason = "; Python objects inside" if "allow_pickle" in str(error) and _begins_as_zip(path) else ""
+        wrong(path, f"{words}{reason}; {_KEYS} expected")
+
+
+def _begins_as_zip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"
+
+
+def _samples(path: Path, held: dict[str, np.ndarray], x_key: str, y_key: str) -> tuple[np.ndarray, np.ndarray]:
+    x, y = held[x_key], held[y_key]
+    if x.ndim < 2 or x.dtype.kind not in "uf" or (x.dtype.kind == "u" and x.dtype != np.uint8):
+        wrong(path, f"{x_key} of uint8 or floats [samples, …] expected, {x.dtype} of shape {x.shape} found")
+    if y.ndim != 1 or y.dtype.kind not in "iu" or len(y) != len(x):
+        wrong(path, f"{y_key} of {len(x):,} whole numbers expected, {y.dtype} of shape {y.shape} found")
+    if len(y) and int(y.min()) < 0:
+        wrong(path, f"classes 0, 1, … expected in {y_key}, {int(y.min())} found")
+    if x.dtype.kind == "f":
+        if not np.isfinite(x).all():
+            wrong(path, f"finite numbers expected in {x_key}, NaN or ∞ found")
+        x = x.astype(np.float32)
+    return x, y.astype(np.int32)
+
+
+def _checked(path: Path, arrays: Arrays, expected: Expected) -> Arrays:
+    file = File(str(path), b"")
+    check_count(file, "training samples", len(arrays.y), expected.train, expected.test)
+    check_count(file, "test samples", len(arrays.test_y), expected.test, expected.train)
+    if arrays.x.shape[1:] != expected.shape or arrays.x.dtype != np.uint8:
+        wrong(path, f"uint8 images of shape {expected.shape} expected, {arrays.x.dtype} {arrays.x.shape[1:]} found")
+    for labels in (arrays.y, arrays.test_y):
+        classes_from(file, labels, expected.classes)
+    return arrays

@@ -1,0 +1,51 @@
+"""A few classes a client."""
+
+from typing import Any
+
+import numpy as np
+
+from fedtide.errors import require
+from fedtide.partitioners.base import Partition, checked, in_numbers
+
+
+def label_skew(labels: Any, clients: int, classes: int = 2, *, seed: int = 0) -> Partition:
+    """Gives each client samples of so many `classes` only, each class split evenly among those who have it.
+
+    Client after client takes the classes that fewest have so far, at random among equals: every class has as many
+    owners as any other (± 1). Where clients × classes is less than the number of classes, some are nobody's, and their
+    samples are left out (a note says so).
+
+    Reference: McMahan et al., "Communication-efficient learning of deep networks from decentralized data", AISTATS
+    2017, whose shards give a client about two classes.
+    """
+    labels = checked(labels, clients, seed)
+    known = np.unique(labels)
+    require(1 <= classes <= len(known), "classes", classes, f"in 1 … {len(known)}: the labels' classes")
+    rng = np.random.default_rng([seed])
+    owners: list[list[int]] = [[] for _ in known]
+    for client in range(clients):
+        fewest = np.lexsort((rng.random(len(known)), np.array([len(mine) for mine in owners])))
+        for column in fewest[:classes]:
+            owners[column].append(client)
+    parts: list[list[np.ndarray]] = [[] for _ in range(clients)]
+    for label, mine in zip(known, owners, strict=True):
+        if mine:
+            samples = rng.permutation(np.flatnonzero(labels == label))
+            for client, share in zip(rng.permutation(mine), np.array_split(samples, len(mine)), strict=True):
+                parts[client].append(share)
+    whole = [rng.permutation(np.concatenate(mine)) for mine in parts]
+    return Partition(whole, _notes(parts, owners, labels, known))
+
+
+def _notes(parts: list[list[np.ndarray]], owners: list[list[int]], labels: np.ndarray, known: np.ndarray) -> list[str]:
+    notes = []
+    missing = [label for label, mine in zip(known, owners, strict=True) if not mine]
+    if missing:
+        left_out = int(np.isin(labels, missing).sum())
+        listed = ", ".join(str(label) for label in missing)
+        notes.append(f"nobody has classes {listed}: {in_numbers(left_out, 'sample')} left out")
+    short = sum(any(len(share) == 0 for share in mine) for mine in parts)
+    if short:
+        notes.append(f"{in_numbers(short, 'client')} got fewer classes: too few samples to share")
+    empty = sum(all(len(share) == 0 for share in mine) for mine in parts)
+    return [*notes, f"{empty} of {in_numbers(len(parts), 'client')} got nothing"] if empty else notes

@@ -1,0 +1,225 @@
+"""Layers as pure functions, samples last: images are [c, h, w, b], features [n, b].
+
+With the samples last a convolution is one product, weight [o, c k k] × patches [c k k, h w b], whose result is the next
+layer's image as it lies in memory. Under `vmap` over clients the products become batched products; a grouped
+convolution, which is slow on every device, never arises. Parameters have the shapes, and start as, PyTorch's.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import DTypeLike
+
+from fedtide.errors import require
+from fedtide.types import Params
+
+
+def features(inputs: int | tuple[int, ...]) -> int:
+    """The number of features of a sample of that shape."""
+    size = inputs if isinstance(inputs, int) else math.prod(inputs)
+    require(size >= 1, "inputs", inputs, "1 or more features")
+    return size
+
+
+def image_shape(inputs: int | tuple[int, ...]) -> tuple[int, int, int]:
+    """(height, width, channels) of a sample; one channel where it is not said."""
+    shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
+    require(len(shape) in (2, 3) and min(shape) >= 1, "inputs", inputs, "(height, width) or (height, width, channels)")
+    return (shape[0], shape[1], shape[2] if len(shape) == 3 else 1)
+
+
+def check_classes(classes: int) -> None:
+    require(classes >= 2, "classes", classes, "2 or more")
+
+
+def check_compute(compute: str) -> None:
+    require(compute in ("float32", "bfloat16"), "compute", compute, '"float32" or "bfloat16"')
+
+
+def scaled(x: Array, dtype: DTypeLike) -> Array:
+    """Bytes become fractions of 255; other numbers stay as they are, where they are not whole."""
+    if x.dtype == jnp.uint8:
+        return x.astype(dtype) / 255
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(dtype)
+
+
+def uniform_layer(key: Array, shape: tuple[int, ...], *, bias: bool = True) -> Params:
+    """A weight [outputs, inputs, …] and a bias, uniform in ±1/√fan-in: where PyTorch's layers start."""
+    bound = 1 / math.sqrt(math.prod(shape[1:]))
+    for_weight, for_bias = jax.random.split(key)
+    layer: dict[str, Array] = {"weight": jax.random.uniform(for_weight, shape, minval=-bound, maxval=bound)}
+    if bias:
+        layer["bias"] = jax.random.uniform(for_bias, shape[:1], minval=-bound, maxval=bound)
+    return layer
+
+
+def dense(layer: Params, x: Array, out: DTypeLike | None = None) -> Array:
+    """W x + b for features x [n, b]; `out` is the result's type (x's by default)."""
+    y = product(layer["weight"], x, jnp.dtype(out or x.dtype))
+    return y + layer["bias"].astype(y.dtype)[:, None]
+
+
+def convolution(layer: Params, x: Array, padding: int = 0) -> Array:
+    """The convolution of x [c, h, w, b] with the layer's weight [o, c, k, k], stride 1; without the bias."""
+    weight = layer["weight"]
+    if padding:
+        x = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    columns = patches(x, weight.shape[-1])
+    y = product(weight.reshape(len(weight), -1), columns.reshape(len(columns), -1), x.dtype)
+    return y.reshape(len(weight), *columns.shape[1:])
+
+
+def add_bias(layer: Params, x: Array) -> Array:
+    return x + layer["bias"].astype(x.dtype)[:, None, None, None]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def product(weight: Array, x: Array, out: Any) -> Array:
+    """weight [o, n] × x [n, b] in x's precision, summed in float32 at least.
+
+    Its own derivative, because the general one would multiply float32 by bfloat16 in the backward pass: here both
+    products there are in x's precision, too, and only the weight's gradient is as precise as the weight.
+    """
+    return jnp.matmul(weight.astype(x.dtype), x, preferred_element_type=out)
+
+
+def _product_forward(weight: Array, x: Array, out: Any) -> tuple[Array, tuple[Array, Array]]:
+    return product(weight, x, out), (weight, x)
+
+
+def _product_backward(out: Any, kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
+    weight, x = kept
+    dy = dy.astype(x.dtype)
+    return (
+        jax.lax.dot_general(dy, x, (((1,), (1,)), ((), ())), preferred_element_type=weight.dtype),
+        jax.lax.dot_general(weight.astype(x.dtype), dy, (((0,), (0,)), ((), ()))),
+    )
+
+
+product.defvjp(_product_forward, _product_backward)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def patches(x: Array, k: int) -> Array:
+    """All k × k windows of x [c, h, w, b], as [c k k, h − k + 1, w − k + 1, b]: shifted views, stacked."""
+    c, h, w, b = x.shape
+    high, wide = h - k + 1, w - k + 1
+    if high == wide == 1:
+        return x.reshape(c * k * k, 1, 1, b)
+    x = jnp.stack([x[:, :, j : j + wide] for j in range(k)], axis=1)
+    x = jnp.stack([x[:, :, i : i + high] for i in range(k)], axis=1)
+    return x.reshape(c * k * k, high, wide, b)
+
+
+def _patches_forward(x: Array, k: int) -> tuple[Array, None]:
+    return patches(x, k), None
+
+
+def _patches_backward(k: int, kept: None, dy: Array) -> tuple[Array]:
+    """Every pixel sums what its windows got."""
+    n, high, wide, b = dy.shape
+    if high == wide == 1:
+        return (dy.reshape(n // (k * k), k, k, b),)
+    parts = dy.reshape(n // (k * k), k, k, high, wide, b).astype(jnp.promote_types(dy.dtype, jnp.float32))
+    if jax.default_backend() == "cpu":  # rows, then columns: 2 k terms in place of k²
+        rows = sum(_padded(parts[:, i], {2: i}, k) for i in range(k))
+        rows = jax.lax.optimization_barrier(rows)  # else it is computed anew for each of its k uses
+        dx = sum(_padded(rows[:, j], {2: j}, k) for j in range(k))
+    else:  # one pass over memory
+        dx = sum(_padded(parts[:, i, j], {1: i, 2: j}, k) for i in range(k) for j in range(k))
+    return (jnp.asarray(dx, dy.dtype),)
+
+
+def _padded(x: Array, before: dict[int, int], k: int) -> Array:
+    """x with k − 1 zeros more along each axis of `before`, so many of them at its start."""
+    pads = [(before[axis], k - 1 - before[axis]) if axis in before else (0, 0) for axis in range(x.ndim)]
+    return jnp.pad(x, pads)
+
+
+patches.defvjp(_patches_forward, _patches_backward)
+
+
+def pool(x: Array) -> Array:
+    """The largest of each 2 × 2 square of x [c, h, w, b]; an odd last row or column is left out.
+
+    Of equal values the first one gets the gradient, as in PyTorch.
+    """
+    _, h, w, _ = x.shape
+    return _pool(x[:, : h // 2 * 2, : w // 2 * 2])
+
+
+@jax.custom_vjp
+def _pool(x: Array) -> Array:
+    return _pool_forward(x)[0]
+
+
+def _pool_forward(x: Array) -> tuple[Array, Array]:
+    c, h, w, b = x.shape
+    corners = x.reshape(c, h // 2, 2, w // 2, 2, b)
+    one, two, three, four = (corners[:, :, i, :, j] for i in range(2) for j in range(2))
+    upper, lower = jnp.maximum(one, two), jnp.maximum(three, four)
+    which = jnp.where(upper >= lower, jnp.where(one >= two, 0, 1), jnp.where(three >= four, 2, 3))
+    return jnp.maximum(upper, lower), which.astype(jnp.int8)
+
+
+def _pool_backward(which: Array, dy: Array) -> tuple[Array]:
+    c, h, w, b = dy.shape
+    corner = jnp.arange(4, dtype=jnp.int8).reshape(2, 1, 2, 1)
+    dx = jnp.where(which[:, :, None, :, None] == corner, dy[:, :, None, :, None], 0)
+    return (dx.reshape(c, 2 * h, 2 * w, b),)
+
+
+_pool.defvjp(_pool_forward, _pool_backward)
+
+
+def group_norm(layer: Params, x: Array, groups: int) -> Array:
+    """x [c, h, w, b], normalised over each sample's groups of channels, then scaled and shifted by channel."""
+    c, h, w, b = x.shape
+    exact = x.astype(jnp.promote_types(x.dtype, jnp.float32)).reshape(groups, -1, b)
+    centred = exact - exact.mean(axis=1, keepdims=True)
+    variance = (centred * centred).mean(axis=1, keepdims=True)
+    y = (centred * jax.lax.rsqrt(variance + 1e-5)).reshape(c, h * w, b)
+    y = y * layer["weight"][:, None, None] + layer["bias"][:, None, None]
+    return y.reshape(c, h, w, b).astype(x.dtype)
+
+
+def relu(x: Array) -> Array:
+    return jax.nn.relu(x)
+
+
+def leaky_relu(x: Array) -> Array:
+    """x where it is positive, x / 100 where it is negative: PyTorch's default slope."""
+    return jnp.where(x >= 0, x, x * jnp.asarray(0.01, x.dtype))
+
+
+def on_images(
+    forward: Callable[[Params, Array], Array], shape: tuple[int, int, int], compute: str, widest: int
+) -> Callable[[Params, Array], Array]:
+    """`apply(params, x [b, …]) -> logits [b, classes]` of a network `forward(params, images [c, h, w, b])`.
+
+    Many samples (an evaluation) go through in blocks: a sample's patches take up to `widest` numbers, far more than
+    the sample itself.
+    """
+    # On a CPU a block should stay in the cache; on a GPU a hundred replicas' blocks should fit side by side.
+    limit = 2**22 if jax.default_backend() == "cpu" else 2**24
+    block = max(128, 2 ** ((limit // widest).bit_length() - 1))
+
+    def images(params: Params, x: Array) -> Array:
+        own = jax.tree.leaves(params)[0].dtype
+        x = scaled(x, own).astype(jnp.bfloat16 if compute == "bfloat16" else own)
+        return forward(params, x.reshape(-1, *shape).transpose(3, 1, 2, 0)).T
+
+    def apply(params: Params, x: Array) -> Array:
+        if len(x) <= block:
+            return images(params, x)
+        whole = len(x) // block * block
+        logits = jax.lax.map(lambda x: images(params, x), x[:whole].reshape(-1, block, *x.shape[1:]))
+        logits = logits.reshape(whole, -1)
+        return jnp.concatenate([logits, images(params, x[whole:])]) if whole < len(x) else logits
+
+    return apply

@@ -1,0 +1,64 @@
+"""The pages of the reproductions say what the stored results say."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from fedtide.experiments import study
+
+ROOT = Path(__file__).resolve().parents[2]
+REGENERATE = "run: python docs/generate.py"
+
+
+@pytest.fixture(scope="module")
+def reproduce():
+    """The script docs/reproduce.py as a module."""
+    spec = importlib.util.spec_from_file_location("reproduce", ROOT / "docs" / "reproduce.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pages_and_figures_are_up_to_date(reproduce):
+    assert reproduce.stale() == [], REGENERATE
+    pages = dict(reproduce.pages())
+    assert [path.name for path, text in pages.items() if path.read_text("utf-8") != text] == [], REGENERATE
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert [path.name for path in pages if f"reproductions/{path.name}" not in nav] == []
+
+
+def test_every_claim_has_a_row_with_its_verdict(reproduce):
+    summary = (reproduce.FOLDER / "index.md").read_text("utf-8")
+    for paper, found in study.by_paper().items():
+        page = (reproduce.FOLDER / f"{paper}.md").read_text("utf-8")
+        for name, one in found.items():
+            assert f"{{ #{name} }}" in page
+            for claim in one.claims:
+                said, published = (text.replace("|", "\\|") for text in (claim.says, claim.published))
+                for text in (page, summary):
+                    assert any(said in row and f"| {published} |" in row for row in text.splitlines()), claim.says
+
+
+def test_stored_results_are_those_of_packaged_studies_and_small(reproduce):
+    for path in (reproduce.FOLDER / "data").glob("*.json"):
+        found = json.loads(path.read_text("utf-8"))
+        assert found["name"] == path.stem
+        assert path.stem in study.names()
+        assert path.stat().st_size < 300_000
+    for path in reproduce.PICTURES.glob("*.svg"):
+        assert path.stat().st_size < 100_000, path.name
+
+
+def test_a_study_without_results_says_so(reproduce, monkeypatch):
+    name = study.names()[0]
+    reproduce.judged.cache_clear()
+    monkeypatch.setattr(reproduce, "stored", lambda name: None)
+    monkeypatch.setattr(reproduce, "remarks", lambda: {name: {"not_run": "The trace is not public."}})
+    page = "\n".join(reproduce._study(name, study.load_study(name)[1]))
+    assert "*Not run: The trace is not public.*" in page
+    assert page.count("○\u00a0not\u00a0tested | The trace is not public. |") == len(study.load_study(name)[1].claims)
+    reproduce.judged.cache_clear()

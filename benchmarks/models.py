@@ -1,7 +1,8 @@
 """Time of a round of the networks: 10 of 30 clients, 5 steps, beside PyTorch's loop on CPU and the matrix peak."""
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -59,6 +60,7 @@ ON_CPU = [
     Case("cifar_cnn", COLOUR, 32, steps=2, cohort=4),
     Case("resnet9", COLOUR, 16, steps=1, cohort=2),
 ]
+NAMES = sorted({case.model for case in (*ON_GPU, *ON_CPU)})
 
 
 def data(case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -223,15 +225,19 @@ def torch_network(name: str) -> Any:
     return nn.Sequential(*networks[name]())
 
 
-def measure(torch: bool = True, profile: bool = False) -> list[dict[str, object]]:
+def measure(
+    torch: bool = True, profile: bool = False, only: Sequence[str] | None = None, chunk: int | None = None
+) -> list[dict[str, object]]:
     """One row a network. PyTorch's loop runs beside it on CPU, with as many threads, turn by turn."""
     on_gpu = jax.default_backend() == "gpu"
     peak = peaks()
     print("\nThe largest product's rate, TFLOP/s: " + ", ".join(f"{name} {rate:.4g}" for name, rate in peak.items()))
     rows = []
     for case in ON_GPU if on_gpu else ON_CPU:
+        if only and case.model not in only:
+            continue
         work = flops(case)
-        program = compiled(case)
+        program = compiled(case, chunk)
         row: dict[str, object] = {"network": case.name}
         if on_gpu or not torch:
             seconds = best_of(program.run, 10) / program.rounds
@@ -254,20 +260,20 @@ def measure(torch: bool = True, profile: bool = False) -> list[dict[str, object]
 
 
 def _turns(program: Program, loop: Callable[[], None], repetitions: int = 6) -> tuple[float, float]:
-    """Seconds a round of both, the fastest of several turns."""
-    import os
-
+    """Seconds a round of both, the fastest of several turns; of CPU time on one core, which nobody else disturbs."""
     import torch
 
-    torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    clock = time.process_time if cores == 1 else time.perf_counter
+    torch.set_num_threads(cores)
     jax.block_until_ready(program.run())
     loop()
     ours, theirs = [], []
     for _ in range(repetitions):
-        begun = time.perf_counter()
+        begun = clock()
         jax.block_until_ready(program.run())
-        middle = time.perf_counter()
+        middle = clock()
         loop()
         ours.append((middle - begun) / program.rounds)
-        theirs.append(time.perf_counter() - middle)
+        theirs.append(clock() - middle)
     return min(ours), min(theirs)

@@ -2,7 +2,9 @@
 
 python benchmarks/run.py                      # rounds and models (against PyTorch), methods, scale, demo
 python benchmarks/run.py rounds --no-torch --replicas 1 100 --json out.json
-python benchmarks/run.py models --profile       # where a network's time goes
+python benchmarks/run.py models --models lenet5 resnet9
+taskset -c 0 python benchmarks/run.py models  # on one core, by CPU time: for a busy machine
+python benchmarks/run.py models --profile     # where a network's time goes
 """
 
 import argparse
@@ -22,6 +24,8 @@ def main() -> None:
     parser.add_argument("--no-torch", action="store_true", help="leave out the comparison (needs torch)")
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10], help="replicas that run side by side")
     parser.add_argument("--methods", nargs="+", help="these methods only, in the table of methods")
+    parser.add_argument("--models", nargs="+", choices=models.NAMES, help="these networks only, in the table of models")
+    parser.add_argument("--chunk", type=int, help="with models: clients trained at a time")
     parser.add_argument("--profile", action="store_true", help="with models: also passes, layers, other convolutions")
     parser.add_argument("--json", help="write the numbers to this file")
     options = parser.parse_args()
@@ -32,7 +36,7 @@ def main() -> None:
         found["rounds"] = rounds.measure(found["machine"], options.replicas, not options.no_torch)  # pyright: ignore
         print_table("A round: 50 of 100 clients, 60→10 softmax regression, 5 steps of batch 32", found["rounds"])  # pyright: ignore
     if "models" in which:
-        found["models"] = models.measure(not options.no_torch, options.profile)
+        found["models"] = models.measure(not options.no_torch, options.profile, options.models, options.chunk)
         print_table("A round of a network: clients × steps × batch, of 30 clients", found["models"])  # pyright: ignore
     if "methods" in which:
         found["methods"] = methods.measure(options.methods)

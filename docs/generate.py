@@ -25,6 +25,7 @@ from pydantic_core import PydanticUndefined
 from fedtide import (
     aggregation,
     availability,
+    data,
     errors,
     estimators,
     experiments,
@@ -44,10 +45,13 @@ from fedtide import (
     work,
 )
 from fedtide.cli import app
-from fedtide.experiments import as_written, dumps, settings
+from fedtide.experiments import as_written, claims, dumps, settings, study
 from fedtide.experiments.arguments import in_words
 from fedtide.experiments.config import Config, Local, MethodChoice, Run, Tune, toml
+from fedtide.experiments.reproduce import reproduce as run_study
 from fedtide.methods.meanings import meaning as meaning_of
+from fedtide.partitioners.base import deferred
+from fedtide.problems import models
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -67,12 +71,16 @@ table = reproduce.table
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 ROUNDS_IN_PICTURE = 96
 PACKAGES: dict[str, ModuleType] = {
-    module.__name__.removeprefix("fedtide."): module
+    module.__name__.rpartition(".")[2]: module
     for module in (
         simulation, availability, estimators, participation, solvers, work, schedules, aggregation, servers, methods,
-        problems, partitioners, experiments, report, theory, types, streams, rows, errors,
+        problems, models, partitioners, data, experiments, report, theory, types, streams, rows, errors,
     )
 }  # fmt: skip
+STUDIES = (
+    study.names, study.papers, study.by_paper, study.load_study, study.plan, study.Plan, study.Panel, run_study,
+    claims.judge, claims.Judged, claims.Comparison, claims.in_words,
+)  # fmt: skip
 NAME_IN_CONFIGURATIONS = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -119,24 +127,35 @@ def process_list() -> str:
 
 
 def command_list() -> str:
-    """Every command: what it does, its options, examples."""
-    sections = []
+    """Every command, those of groups after their group: what it does, its options, examples."""
     group: Any = typer.main.get_command(app)
+    return "\n".join(section for path, command in commands(group) for section in _command(path, command))
+
+
+def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """(its words, the command) of all in a group, and in the groups in it."""
     for name, command in group.commands.items():
-        text, *examples = inspect.cleandoc(command.help).split("\b")
-        arguments = [p for p in command.params if p.param_type_name == "argument"]
-        usage = " ".join(["fedtide", name, *(_usage(p) for p in arguments)])
-        options = [p for p in command.params if p.param_type_name == "option"]
-        sections += [f"## {name}\n", f"`{usage}{' [OPTIONS]' if options else ''}`\n", f"{' '.join(text.split())}\n"]
-        if options:
-            rows = [[f"`{p.opts[0]}`", str(p.help), _option_default(p)] for p in options]
-            sections.append(table(["Option", "", "Default"], rows))
-        for example in examples:
-            heading, *lines = example.strip("\n").split("\n")
-            code = inspect.cleandoc("\n".join(lines)).replace("\\[", "[")
-            if heading.startswith("Examples"):
-                sections.append(f"```sh\n{code}\n```\n")
-    return "\n".join(sections)
+        path = f"{before} {name}".strip()
+        yield path, command
+        if hasattr(command, "commands"):
+            yield from commands(command, path)
+
+
+def _command(path: str, command: Any) -> list[str]:
+    text, *examples = inspect.cleandoc(command.help).split("\b")
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    usage = " ".join(["fedtide", path, *(_usage(p) for p in arguments)])
+    options = [p for p in command.params if p.param_type_name == "option"]
+    sections = [f"## {path}\n", f"`{usage}{' [OPTIONS]' if options else ''}`\n", f"{' '.join(text.split())}\n"]
+    if options:
+        rows = [[f"`{p.opts[0]}`", str(p.help), _option_default(p)] for p in options]
+        sections.append(table(["Option", "", "Default"], rows))
+    for example in examples:
+        heading, *lines = example.strip("\n").split("\n")
+        code = inspect.cleandoc("\n".join(lines)).replace("\\[", "[")
+        if heading.startswith("Examples"):
+            sections.append(f"```sh\n{code}\n```\n")
+    return sections
 
 
 def table_keys(model: type[BaseModel], *, extra: Mapping[str, str] | None = None) -> str:
@@ -179,6 +198,20 @@ def parts() -> str:
     return table(["Key", "Name", "Arguments", ""], rows)
 
 
+def splits_and_models() -> str:
+    """What the tables `partition` and `model` of a problem may name."""
+    kinds = {
+        "partition": {entry.name: entry.build for entry in partitioners.CATALOGUE.values()},
+        "model": {name: deferred(build, "inputs", "classes") for name, build in models.MODELS.items()},
+    }
+    rows = []
+    for kind, known in kinds.items():
+        for name, build in known.items():
+            found = ", ".join(f"`{argument}`" for argument in settings(build))
+            rows.append([f"`{kind}`", f"`{name}`", found or "–", _first_sentence(inspect.getdoc(build) or "")])
+    return table(["Key", "Name", "Arguments", ""], rows)
+
+
 def classes(package: ModuleType) -> dict[str, Callable[..., Any]]:
     """A package's parts by their names in configurations."""
     found = {name: getattr(package, name) for name in package.__all__}
@@ -186,7 +219,7 @@ def classes(package: ModuleType) -> dict[str, Callable[..., Any]]:
 
 
 def reference(package: ModuleType) -> str:
-    """One entry of the reference for each public name of a package.
+    """One entry of the reference for each public name of a package; models have a page of their own.
 
     Each by the module that defines it: some functions have the name of their module.
     """
@@ -195,12 +228,30 @@ def reference(package: ModuleType) -> str:
     for name in sorted(
         names, key=lambda name: name in ("Entry", "by_purpose", "find")
     ):  # what one looks for comes first
-        found = getattr(package, name)
-        if package is types and inspect.isclass(found):  # its fields and their shapes are the documentation
-            lines.append(f"## {name}\n\n``` {{ .python .source }}\n{inspect.getsource(found)}```\n")
-        elif inspect.isclass(found) or inspect.isfunction(found):
-            lines.append(f"::: {found.__module__}.{found.__name__}\n")
+        found = inspect.unwrap(getattr(package, name))  # builders remember what they built
+        if package is problems and getattr(found, "__module__", "").startswith(models.__name__):
+            continue
+        if inspect.isclass(found) or inspect.isfunction(found):
+            lines.append(_described(found))
     return "\n".join(lines)
+
+
+def _described(found: Any) -> str:
+    """An entry of the reference: the source where fields and their shapes are the documentation."""
+    if inspect.isclass(found) and (found.__module__ == types.__name__ or _is_record(found)):
+        return f"## {found.__name__}\n\n``` {{ .python .source }}\n{inspect.getsource(found)}```\n"
+    return f"::: {found.__module__}.{found.__name__}\n"
+
+
+def _is_record(found: type) -> bool:
+    """Whether it is a tuple of named fields, and nothing else."""
+    own = [value for name, value in vars(found).items() if not name.startswith("_")]
+    return hasattr(found, "_fields") and not any(inspect.isfunction(v) or isinstance(v, property) for v in own)
+
+
+def studies() -> str:
+    """The reference of what runs and judges studies."""
+    return "\n".join(_described(inspect.unwrap(one)) for one in STUDIES)
 
 
 def method_times() -> str:
@@ -232,7 +283,14 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "arguments-availability": lambda: arguments(availability.CATALOGUE),
     "arguments-methods": lambda: arguments(methods.CATALOGUE),
     "parts": parts,
+    "splits-and-models": splits_and_models,
+    "study": lambda: table_keys(study.Study),
+    "study-case": lambda: table_keys(study.Case),
+    "study-scale": lambda: table_keys(study.AtScale),
+    "study-claim": lambda: table_keys(study.Claim),
     "reproductions": lambda: reproduce.summary("reproductions/"),
+    "reproductions-in-readme": lambda: reproduce.summary("docs/reproductions/"),
+    "reference-studies": studies,
     **{f"reference-{name}": functools.partial(reference, package) for name, package in PACKAGES.items()},
 }
 _REPLACED = ("estimator", "participation", "solver", "aggregation", "server")

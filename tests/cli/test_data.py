@@ -1,5 +1,6 @@
 """The commands `data`, `data fetch` and `data show`."""
 
+import os
 import tomllib
 
 import numpy as np
@@ -138,6 +139,17 @@ def test_show_of_a_configuration_is_of_its_problem(fedtide, tmp_path):
     assert sizes == np.asarray(digits(**{k: v for k, v in tomllib.loads(IMAGES)["problem"].items() if k != "name"}).sizes).tolist()  # fmt: skip  # noqa: E501
 
 
+def test_show_of_a_configuration_looks_in_the_folder_and_leaves_the_environment(fedtide, own, tmp_path_factory):
+    path = tmp_path_factory.mktemp("elsewhere") / "my.toml"
+    path.write_text(IMAGES.replace('"digits"', '"images", data = "own"'), "utf-8")
+    assert fedtide("data", "show", path).exit_code == 2
+    result = fedtide("data", "show", path, "--data-dir", own)
+    assert result.exit_code == 0
+    assert "6 clients, 50 samples" in result.stdout
+    assert "FEDTIDE_DATA" not in os.environ
+    assert fedtide("data", "show", path).exit_code == 2
+
+
 def test_many_classes_become_a_summary(fedtide, tmp_path):
     y = np.arange(600) % 60
     np.savez(tmp_path / "many.npz", x=np.zeros((600, 1), np.uint8), y=y, is_test=np.zeros(600, bool))
@@ -158,6 +170,18 @@ def test_many_classes_become_a_summary(fedtide, tmp_path):
         (
             ("show", "digits", "--partition", "iid", "--concentration", "1"),
             "error: --partition: concentration: unknown;",
+        ),
+        (
+            ("show", "digits", "--set", "concentration=0.5", "--concentration", "0.1"),
+            "error: --set = 'concentration=0.5': concentration is given twice",
+        ),
+        (
+            ("show", "digits", "--set", "smallest=1", "--set", "smallest=2"),
+            "error: --set = 'smallest=2': smallest is given twice",
+        ),
+        (
+            ("show", "digits", "--partition", "iid", "--clients", "5000"),
+            "error: --clients = 5000: must be at most 1,438, the samples of digits",
         ),
         (("show", "digits", "--set", "smallest"), "error: --set = 'smallest': must be KEY=VALUE"),
         (("show", "digits", "--set", "smallest=]"), "error: --set = 'smallest=]': ']' is no TOML value, as 2, 0.5,"),

@@ -9,7 +9,8 @@ from fedtide import availability, methods
 from fedtide.experiments import build, loads
 from fedtide.experiments.config import toml
 
-COMMANDS = ("demo", "run", "tune", "resume", "report", "check", "methods", "availability", "cite")
+COMMANDS = ("demo", "run", "tune", "resume", "report", "check", "theory", "methods", "availability", "cite", "data",
+            "experiments", "reproduce")  # fmt: skip
 
 
 REST = """
@@ -106,6 +107,7 @@ def test_cite_prints_bibtex_once(fedtide):
         (("methods", "fedagv"), "error: 'fedagv' is unknown; did you mean 'fedavg'? known: "),
         (("cite", "fedavg", "xyzzy"), "error: 'xyzzy' is unknown; known: "),
         (("availability", "markow"), "error: 'markow' is unknown; did you mean 'markov'? known: "),
+        (("experiments", "ca_fed_fig1x"), "error: 'ca_fed_fig1x' is unknown; did you mean 'ca_fed_fig1"),
     ],
 )
 def test_an_unknown_name_is_one_line(fedtide, arguments, line):

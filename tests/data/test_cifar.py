@@ -159,3 +159,38 @@ def test_states_of_arrays_are_not_believed():
     zipped = b"\x80\x02}(U\x01ac_codecs\nencode\nX\x01\x00\x00\x00aX\x03\x00\x00\x00zip\x86Ru."
     with pytest.raises(FedtideError, match="an encoding that is not latin-1"):
         unpickled(File("f", zipped))
+
+
+@pytest.mark.parametrize(
+    ("pickled", "line"),
+    [
+        (b"\x80\x02}r\x00\x00\x00\x10.", "not a batch of images, so it was not read: a memo of 268,435,456 entries"),
+        (b"}p268435456\n.", "not a batch of images, so it was not read: a memo of 268,435,456 entries"),
+        (b"\x80\x02}(K\x01" + b"\x85" * 100_000 + b"K\x01u.",
+         "not a batch of images, so it was not read: more than 1,000 tuples"),
+        (b"\x80\x02}(K\x01" + b"\x85" * 900 + b"K\x01u.", "not a batch of images: texts expected as keys"),
+        (b"\x80\x04\x96" + b"\xff" * 7 + b"\x00ab.", "truncated: the pickle does not end within its 14 bytes"),
+    ],
+    ids=["memo", "memo in text", "deep key", "key", "length"],
+)  # fmt: skip
+def test_a_pickle_cannot_take_more_memory_or_stack_than_its_size(pickled, line):
+    with pytest.raises(FedtideError) as caught:
+        unpickled(File("f", pickled))
+    assert str(caught.value) == f"f: {line}"
+
+
+def test_labels_that_are_no_labels_are_named(images):
+    nested: list = []
+    for _ in range(100):
+        nested = [nested]
+    batches = [{"labels": y.tolist(), "data": rows(x)} for x, y in images]
+    for change, line in (
+        ({"labels": [1, 10**30]}, "0: a list of whole numbers below 2³¹ expected as labels"),
+        ({"labels": [1, 10**5000]}, "0: a list of whole numbers below 2³¹ expected as labels"),
+        ({"labels": [1, -(2**40)]}, "0: a list of whole numbers below 2³¹ expected as labels"),
+        ({"batch_label": nested}, "0: 'training batch 1 of 5' expected as batch_label, list found"),
+    ):
+        files = [File(str(i), pickle.dumps(b | change if i == 0 else b, 2)) for i, b in enumerate(batches)]
+        with pytest.raises(FedtideError) as caught:
+            read_python(files, EXPECTED)
+        assert str(caught.value) == line

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from fedtide.data.base import Expected, File
+from fedtide.data.base import Expected, File, plain
 from fedtide.data.idx import first_labels, read, read_array
 from fedtide.errors import FedtideError
 
@@ -82,7 +82,10 @@ def test_swapped_files_are_named(idx_files, change, line):
             b"\0\0\x08\x03\0\0\0\x02\0\0\0\x03\0\0\0\x04abc",
             "truncated: 40 bytes expected (16 + 2 × 3 × 4), 19 found",
         ),
-        (b"\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01ab", "too long: 17 bytes expected (16 + 1 × 1 × 1), 18 found"),
+        (
+            b"\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01ab",
+            "too long: 17 bytes expected (16 + 1 × 1 × 1), 18 or more found",
+        ),
         (b"\0\0\x08\x03" + b"\xff" * 12, "truncated: 79,"),  # sizes beyond any memory are not asked for
         (gzip.compress(b"abc")[:-9], "truncated: its gzip stream does not end within its 14 bytes"),
         (gzip.compress(b"abc")[:-8] + b"12345678", "damaged gzip stream"),
@@ -109,3 +112,18 @@ def test_the_first_labels_are_looked_up(tmp_path, formats, zipped):
     assert first_labels(path, 4) == (0, 1, 2, 3)
     path.write_bytes(b"\x1f\x8b" if zipped else b"something else")
     assert first_labels(path, 4) == ()
+
+
+def test_no_more_is_unpacked_than_the_header_asks_for(formats, idx_files, monkeypatch):
+    files, _ = idx_files
+    long = gzip.compress(formats.as_idx(np.zeros((2, 2))) + bytes(5_000_000))
+    assert len(plain(File("a.gz", long), 12)) == 13
+    with pytest.raises(FedtideError, match=r"^a\.gz: too long: 16 bytes expected \(12 \+ 2 × 2\), 17 or more found$"):
+        read_array(File("a.gz", long), 2)
+    # A header that is not what the data set has is refused before anything behind it is unpacked.
+    unpacked = []
+    monkeypatch.setattr("fedtide.data.idx.plain", lambda file, most: unpacked.append(most) or plain(file, most))
+    many = gzip.compress(formats.as_idx(np.zeros((6000, 28, 28))))
+    with pytest.raises(FedtideError, match=rf"^{X}: 20 images expected, 6,000 found$"):
+        read([File(name, content) for name, content in (files | {X: many}).items()], EXPECTED)
+    assert max(unpacked) == 16

@@ -1,6 +1,8 @@
 """Data sets by name: where their files are looked for, what is said when they are not there or are others'."""
 
+import bz2
 import gzip
+import lzma
 import os
 
 import numpy as np
@@ -149,6 +151,50 @@ def test_a_truncated_zip_is_named(tmp_path, formats, tiny):
     (tmp_path / "gzip.zip").write_bytes(whole[:500])
     with pytest.raises(FedtideError, match=r"gzip\.zip: truncated or damaged, or not an archive"):
         load("emnist_digits", tmp_path)
+
+
+def test_an_encrypted_zip_is_named(tmp_path, formats, tiny):
+    tiny("emnist_digits")
+    content = bytearray(formats.as_zip({"emnist-digits-train-images-idx3-ubyte.gz": bytes(100)}, "gzip"))
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # in the directory
+    content[content.index(b"PK\x03\x04") + 6] |= 1
+    (tmp_path / "gzip.zip").write_bytes(content)
+    with pytest.raises(
+        FedtideError, match=r"gzip\.zip: truncated or damaged, or not an archive \(.*encrypted"
+    ) as caught:
+        load("emnist_digits", tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress, gzip.compress])
+def test_a_truncated_archive_of_another_packing_is_told_truncated(tmp_path, formats, tiny, pack):
+    tiny("cifar100", 8, 4)
+    path = tmp_path / "cifar-100-binary.tar.gz"
+    tar = gzip.decompress(formats.as_tar({"other": b"x", "train.bin": bytes(8 * 3074)}, "a"))
+    for keep in (0.5, 0.95):
+        path.write_bytes(pack(tar)[: int(len(pack(tar)) * keep)])
+        with pytest.raises(FedtideError) as caught:
+            load("cifar100", tmp_path)
+        assert str(caught.value).startswith(f"{path}: truncated or damaged, or not an archive (")
+    path.write_bytes(pack(tar))
+    with pytest.raises(FedtideError, match=r"test\.bin expected in this archive, not found$"):
+        load("cifar100", tmp_path)
+
+
+def test_a_file_far_too_large_is_not_read(tmp_path, formats, tiny, monkeypatch):
+    most = tiny("cifar100", 8, 4).expected.most_bytes
+    large = {"train.bin": bytes(most + 1), "test.bin": b""}
+    line = f"too long: at most {most:,} bytes expected, {most + 1:,} found"
+    path = tmp_path / "cifar-100-binary.tar.gz"
+    for content in (formats.as_tar(large, "a"), formats.as_zip(large, "a")):
+        path.write_bytes(content)
+        with pytest.raises(FedtideError) as caught:
+            load("cifar100", tmp_path)
+        assert str(caught.value) == f"{path}: a/train.bin: {line}"
+    folder = formats.write(tmp_path / "cifar100", large)
+    with pytest.raises(FedtideError) as caught:
+        load("cifar100", tmp_path)
+    assert str(caught.value) == f"{folder / 'train.bin'}: {line}"
 
 
 def test_files_of_one_name_are_told_apart_by_their_labels(tmp_path, formats, tiny, idx_files):

@@ -1,5 +1,8 @@
 """Plain .npz files."""
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -52,6 +55,9 @@ LAYOUTS = "arrays x, y, test_x, test_y, or x_train, y_train, x_test, y_test, or 
         ({"x": X, "y": Y[:5], "is_test": TEST}, "y of 6 whole numbers expected, int64 of shape (5,) found"),
         ({"x": X, "y": Y / 2, "is_test": TEST}, "y of 6 whole numbers expected, float64 of shape (6,) found"),
         ({"x": X, "y": Y - 1, "is_test": TEST}, "classes 0, 1, … expected in y, -1 found"),
+        ({"x": X, "y": Y + 2**40, "is_test": TEST}, f"classes below 100,000 expected in y, {2**40 + 2} found"),
+        ({"x": X, "y": Y + 2**31 - 3, "is_test": TEST}, f"classes below 100,000 expected in y, {2**31 - 1} found"),
+        ({"x": X, "y": Y.astype("u8") + 2**63, "is_test": TEST}, "classes below 100,000 expected in y, 9223372036854"),
         (
             {"x": X, "y": Y, "is_test": TEST.astype(int)},
             "is_test of booleans, one a sample, expected; int64 of shape (6,) found",
@@ -103,3 +109,61 @@ def test_what_a_known_set_must_hold_is_checked(tmp_path):
         with pytest.raises(FedtideError) as caught:
             read(path, expected)
         assert str(caught.value) == f"{path}: {line}"
+
+
+def test_an_array_that_asks_for_more_than_the_file_holds_is_named(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, y=Y, is_test=TEST)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 2)})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x.npy", header.getvalue() + b"ab")
+    with pytest.raises(FedtideError) as caught:
+        read(path)
+    found = len(header.getvalue()) + 2
+    assert str(caught.value) == (
+        f"{path}: truncated or damaged: x of 2,000,000,000,000 bytes expected from its header, {found} found"
+    )
+
+
+def test_a_member_too_large_for_a_known_set_is_not_read(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.zeros((600_000, 2), np.uint8), y=Y, is_test=TEST)
+    with pytest.raises(FedtideError, match=r"a\.npz: x: too long: at most 1,054,720 bytes expected, 1,200,128 found$"):
+        read(path, Expected((4,), (6,), (2, 2, 0), 3))
+
+
+def test_memory_that_is_not_there_is_one_line(tmp_path, monkeypatch):
+    def none(*_, **__):
+        raise MemoryError
+
+    path = tmp_path / "a.npz"
+    np.savez(path, x=X, y=Y, is_test=TEST)
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", none)
+    with pytest.raises(FedtideError, match=r"a\.npz: its arrays do not fit into memory$"):
+        read(path)
+
+
+def test_an_encrypted_file_is_named(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, x=X, y=Y, is_test=TEST)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # in the directory
+    content[content.index(b"PK\x03\x04") + 6] |= 1
+    path.write_bytes(content)
+    with pytest.raises(FedtideError, match=r"a\.npz: x is encrypted$"):
+        read(path)
+
+
+def test_a_file_that_was_looked_at_is_closed(tmp_path, monkeypatch):
+    opened = []
+
+    class Kept(zipfile.ZipFile):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            opened.append(self)
+
+    np.savez(tmp_path / "a.npz", x=X, y=Y, is_test=TEST)
+    monkeypatch.setattr(zipfile, "ZipFile", Kept)
+    assert is_data(tmp_path / "a.npz")
+    assert [archive.fp for archive in opened] == [None]

@@ -8,7 +8,7 @@ import shlex
 import sys
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import jax
 import pytest
@@ -19,6 +19,7 @@ import fedtide
 from fedtide import availability, methods
 from fedtide.cli import app
 from fedtide.experiments import build, loads
+from fedtide.experiments.study import Measure, Picture
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -132,8 +133,8 @@ def check_toml(text, place, folder):
         clients = entry.build(**entry.example).clients
         assert build(loads(text + REST.format(clients=clients), place)).availability.clients == clients
         return
-    if any(choice["name"] not in methods.CATALOGUE for choice in written["methods"]):
-        return  # the reader's own: run below
+    if any(choice["name"] not in methods.CATALOGUE for choice in written["methods"]) or "claims" in written:
+        return  # the reader's own method, or study: run below
     file = folder / "example.toml"
     file.write_text(text, "utf-8")
     checked = CliRunner().invoke(app, ["check", str(file)])
@@ -153,12 +154,20 @@ def commands_of(page):
     return [line for example in examples(page) if example.kind == "sh" for line in example.code.splitlines()]
 
 
+def command_of(group, words):
+    """(the command that the words begin with, its arguments)."""
+    command, rest = group.commands[words[0]], words[1:]
+    in_group = rest and rest[0] in getattr(command, "commands", ())
+    return command_of(command, rest) if in_group else (command, rest)
+
+
 def check_command(words, group, extras, page):
     match words:
         case ["fedtide", "--help" | "--version"]:
             pass
-        case ["fedtide", name, *rest]:
-            group.commands[name].make_context(name, [word for word in rest if word != ">>"])  # raises on a bad option
+        case ["fedtide", *rest]:
+            command, arguments = command_of(group, rest)
+            command.make_context(command.name, [word for word in arguments if word != ">>"])  # raises on a bad option
         case ["pip", "install", *rest]:
             wanted = rest[-1].removeprefix(".").strip("[]")
             assert set(filter(None, wanted.split(","))) <= set(extras), page
@@ -189,6 +198,27 @@ def test_the_reader_s_own_method_runs_from_the_command_line(reader, few_rounds, 
     saved = fedtide.Result.load(reader / "runs" / "waiting")
     assert [method["name"] for method in saved.about["methods"]] == ["fedavg", "longest_waiting"]
     assert saved.rounds["invited"].max() == 5
+
+
+def test_the_reader_s_own_study_runs_from_the_command_line(reader):
+    """The page on studies: the file as it is written, and the command below it."""
+    page = ROOT / "docs" / "experiments.md"
+    (file,) = (example for example in examples(page) if example.title is not None)
+    (reader / file.title).write_text(file.code, "utf-8")
+    (command,) = (line for line in commands_of(page) if "--out" in line and line.startswith("fedtide"))
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+    claims = tomllib.loads(file.code)["claims"]
+    verdicts = [line for line in result.stdout.splitlines() if line.startswith(("holds", "undecided", "does not hold"))]
+    assert len(verdicts) == len(claims) == 3
+    assert {path.name for path in (reader / "tried" / "mine").iterdir()} == {"results.json", "page.html"}
+
+
+def test_the_page_on_studies_explains_every_measure_and_figure():
+    page = (ROOT / "docs" / "experiments.md").read_text("utf-8")
+    assert [measure for measure in get_args(Measure) if f"| `{measure}` |" not in page] == []
+    drawn = page.split("`shows` says what is drawn")[1].split("\n\n")[0]
+    assert [picture for picture in get_args(Picture) if f"`{picture}`" not in drawn] == []
 
 
 def test_the_worked_example_is_as_short_as_promised():

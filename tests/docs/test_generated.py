@@ -8,6 +8,7 @@ import pytest
 
 import fedtide
 from fedtide import aggregation, availability, estimators, methods, participation, solvers
+from fedtide.problems.models import MODELS
 from fedtide.report.statistics import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +38,22 @@ def test_pictures_are_up_to_date(generator):
     assert not stale, REGENERATE
 
 
+def test_commands_of_groups_have_sections_of_their_own():
+    page = (ROOT / "docs" / "command-line.md").read_text("utf-8")
+    sections = {line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")}
+    assert {"demo", "experiments", "reproduce", "data", "data fetch", "data show"} <= sections
+
+
+def test_every_public_module_has_a_page_that_is_in_the_navigation(generator):
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for name in (*generator.PACKAGES, "studies"):
+        page = (ROOT / "docs" / "reference" / f"{name}.md").read_text("utf-8")
+        assert f"<!-- generated: reference-{name} -->" in page
+        assert f"reference/{name}.md" in nav
+    models = (ROOT / "docs" / "reference" / "models.md").read_text("utf-8")
+    assert all(f".{name}\n" in models for name in MODELS)
+
+
 def row_of(page: str, name: str) -> str:
     (row,) = (line for line in page.splitlines() if line.startswith("| ") and f" `{name}` |" in line)
     return row
@@ -56,7 +73,7 @@ def test_readme_and_guide_have_every_method_with_its_facts(name):
         assert message in row or message == "–"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/methods.md", "docs/configuration.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/methods.md", "docs/configuration.md", "docs/experiments.md"])
 def test_rows_have_as_many_cells_as_their_table_has_headings(page):
     table: int | None = None
     for line in (ROOT / page).read_text("utf-8").splitlines():

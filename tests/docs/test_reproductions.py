@@ -44,11 +44,31 @@ def test_every_claim_has_a_row_with_its_verdict(reproduce):
 
 
 def test_stored_results_are_those_of_packaged_studies_and_small(reproduce):
-    for path in (reproduce.FOLDER / "data").glob("*.json"):
-        found = json.loads(path.read_text("utf-8"))
+    paths = sorted((reproduce.FOLDER / "data").glob("*.json"))
+    assert [path.stem for path in paths] == sorted(study.names())
+    for path in paths:
+        text = path.read_text("utf-8")
+        found = json.loads(text)
         assert found["name"] == path.stem
-        assert path.stem in study.names()
         assert path.stat().st_size < 300_000
+        assert "/home/" not in text
+        assert "/work/" not in text
+
+
+def test_stored_results_were_run_as_the_studies_say(reproduce):
+    for name in study.names():
+        found = reproduce.stored(name)
+        planned = study.plan(name, found["scale"])
+        assert found["draws"] == planned.draws, name
+        assert [case["label"] for case in found["cases"]] == [panel.label for panel in planned.panels]
+        for case, panel in zip(found["cases"], planned.panels, strict=True):
+            config = panel.config
+            assert (case["rounds"][-1], case["seeds"]) == (config.run.rounds, config.run.seeds), name
+            assert case["local"] == json.loads(json.dumps(config.local.model_dump(exclude_none=True))), name
+            written = [m.model_dump(exclude_unset=True) for m in config.methods]
+            written = [{key: value for key, value in one.items() if key != "tune"} for one in written]
+            assert [m["written"] for m in case["methods"]] == json.loads(json.dumps(written)), name
+            assert {m["tuned"]["trials"] for m in case["methods"] if m["tuned"]} <= {config.tune.trials}, name
     for path in reproduce.PICTURES.glob("*.svg"):
         assert path.stat().st_size < 100_000, path.name
 

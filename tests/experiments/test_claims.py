@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedtide.errors import FedtideError
 from fedtide.experiments.claims import judge
 from fedtide.experiments.study import Claim, Study
 
@@ -27,7 +28,11 @@ OURS = method("ours", [0.80, 0.81, 0.82, 0.83, 0.84])
 
 
 def verdict(claim: dict, *cases: dict) -> str:
-    return judge(study(claim), {"cases": list(cases)})[0].verdict
+    return judged(claim, *cases).verdict
+
+
+def judged(claim: dict, *cases: dict):
+    return judge(study(claim), {"scale": "smoke", "cases": list(cases)})[0]
 
 
 @pytest.mark.parametrize(
@@ -43,12 +48,12 @@ def test_a_difference_is_paired(shift, expected):
 
 def test_the_interval_is_students_in_points():
     other = method("other", [0.79, 0.80, 0.80, 0.80, 0.82])
-    (judged,) = judge(study({"method": "ours", "against": "other"}), {"cases": [case(OURS, other)]})
-    (found,) = judged.comparisons
+    decided = judged({"method": "ours", "against": "other"}, case(OURS, other))
+    (found,) = decided.comparisons
     differences = np.array([1.0, 1.0, 2.0, 3.0, 2.0])
     half = 2.7764451 * differences.std(ddof=1) / np.sqrt(5)  # 97.5 % quantile of t with 4 degrees of freedom
     assert (found.mean, found.low, found.high) == pytest.approx((1.8, 1.8 - half, 1.8 + half))
-    assert judged.replicas == 5
+    assert decided.replicas == 5
 
 
 def test_thresholds_and_sides():
@@ -71,24 +76,26 @@ def test_a_number_instead_of_a_rival():
 def test_several_comparisons_are_told_together_and_widened():
     better, worse = (method(name, [a - s for a in OURS["late"]]) for name, s in (("better", 0.01), ("worse", -0.01)))
     assert verdict({"method": "ours", "against": ("better",)}, case(OURS, better, worse)) == "holds"
-    assert verdict({"method": "ours", "against": ("better", "worse")}, case(OURS, better, worse)) == "partly"
+    assert verdict({"method": "ours", "against": ("better", "worse")}, case(OURS, better, worse)) == "does not hold"
+    unclear = method("unclear", [a + s for a, s in zip(OURS["late"], (0.02, -0.02, 0.01, -0.01, 0.0), strict=True)])
+    assert verdict({"method": "ours", "against": ("better", "unclear")}, case(OURS, better, unclear)) == "partly"
     other = method("other", [0.79, 0.80, 0.80, 0.80, 0.82])
     alone, both = (
-        judge(study({"method": "ours", "against": rivals}), {"cases": [case(OURS, other, better)]})[0].comparisons[0]
+        judged({"method": "ours", "against": rivals}, case(OURS, other, better)).comparisons[0]
         for rivals in (("other",), ("other", "better"))
     )
     assert both.low < alone.low < alone.high < both.high
 
 
-def test_with_many_draws_seeds_are_averaged_first():
-    values = [0.8, 0.9] * 5
-    other = method("other", [0.0] * 10)
-    (judged,) = judge(
-        study({"method": "ours", "against": "other"}),
-        {"cases": [case(method("ours", values), other, draw=[d for d in range(5) for _ in range(2)])]},
-    )
-    assert judged.replicas == 5
-    assert judged.comparisons[0].low == pytest.approx(85)  # no spread is left
+def test_seeds_of_one_draw_are_averaged_first():
+    values = [0.8, 0.9] * 3
+    other = method("other", [0.0] * 6)
+    two_each = case(method("ours", values), other, draw=[d for d in range(3) for _ in range(2)])
+    decided = judged({"method": "ours", "against": "other"}, two_each)
+    assert decided.replicas == 3
+    assert decided.comparisons[0].low == pytest.approx(85)  # no spread is left
+    one_draw = case(method("ours", values), other, draw=[0] * 6)
+    assert "one data draw" in judged({"method": "ours", "against": "other"}, one_draw).why
 
 
 def test_a_run_that_diverged_counts_as_wrong():
@@ -108,12 +115,57 @@ def test_trends_look_at_the_slope_over_cases():
 def test_speed_is_rounds_to_the_rivals_end():
     fast = method("fast", [0.9] * 3, curve=[[0.8, 0.9, 0.9]] * 3)
     slow = method("slow", [0.8] * 3, curve=[[0.1, 0.5, 0.8]] * 3)
-    cases = [case(fast, slow)]
-    (judged,) = judge(study({"method": "fast", "against": "slow", "measure": "speedup", "by": 2.9}), {"cases": cases})
-    assert judged.comparisons[0].mean == pytest.approx(3)
-    assert judged.verdict == "holds"
-    (judged,) = judge(study({"method": "slow", "against": "fast", "measure": "speedup"}), {"cases": cases})
-    assert judged.comparisons[0].mean == 0  # it never gets there
+    decided = judged({"method": "fast", "against": "slow", "measure": "speedup", "by": 2.9}, case(fast, slow))
+    assert decided.comparisons[0].mean == pytest.approx(3)
+    assert decided.verdict == "holds"
+    decided = judged({"method": "slow", "against": "fast", "measure": "speedup"}, case(fast, slow))
+    assert decided.comparisons[0].mean == 0  # it never gets there
+
+
+def test_a_run_that_diverged_is_not_steady():
+    # It has no spread and no objective; where less is better it has lost all the same.
+    steady = method("steady", [0.8] * 5, spread=[0.010, 0.011, 0.012, 0.011, 0.010])
+    lost = method("lost", [0.8, 0.8, 0.8, 0.8, None], spread=[0.001, 0.001, 0.001, 0.001, None])
+    lost["objective"] = [0.1, 0.1, 0.1, 0.1, None]
+    for measure in ("spread", "objective"):
+        claim = {"method": "lost", "against": "steady", "measure": measure, "holds": "below"}
+        assert verdict(claim, case(lost, steady)) == "does not hold"
+        # Nor is it proof for the other that its rival diverged in one run.
+        claim = {"method": "steady", "against": "lost", "measure": measure, "holds": "below"}
+        assert verdict(claim, case(lost, steady)) == "undecided"
+
+
+def test_no_difference_at_all_decides_nothing():
+    same = method("same", OURS["late"])
+    for holds in ("above", "below"):
+        decided = judged({"method": "ours", "against": "same", "holds": holds}, case(OURS, same))
+        assert decided.verdict == "undecided"
+        assert "No difference" in decided.why
+    assert verdict({"method": "ours", "against": "same", "holds": "within", "by": 0.1}, case(OURS, same)) == "holds"
+
+
+def test_two_replicas_decide_nothing():
+    few, other = method("few", [0.9, 0.9]), method("other", [0.1, 0.1001])
+    assert verdict({"method": "few", "against": "other"}, case(few, other)) == "undecided"
+
+
+def test_classes_are_compared_one_by_one():
+    ours = method("ours", [0.8] * 4, classes=[[0.9, 0.2, None]] * 4)
+    other = method("other", [0.8] * 4, classes=[[0.1, 0.7 + 0.01 * i, None] for i in range(4)])
+    claim = {"method": "ours", "against": "other", "measure": "classes"}
+    assert verdict({**claim, "classes": (0,)}, case(ours, other)) == "holds"
+    assert verdict({**claim, "classes": (0, 1)}, case(ours, other)) == "does not hold"
+    assert verdict({**claim, "classes": (2,)}, case(ours, other)) == "not tested"  # no test samples of it
+    with pytest.raises(FedtideError, match="class 3: there are 3"):
+        verdict({**claim, "classes": (3,)}, case(ours, other))
+
+
+def test_cases_that_were_left_out_are_told():
+    other = method("other", [a - 0.01 for a in OURS["late"]])
+    claim = {"method": "ours", "against": "other", "cases": ("here", "elsewhere")}
+    decided = judged(claim, case(OURS, other, label="here"))
+    assert decided.verdict == "partly"
+    assert "elsewhere" in decided.why
 
 
 def test_what_was_not_run_is_not_tested():

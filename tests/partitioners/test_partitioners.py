@@ -212,6 +212,32 @@ def test_every_group_has_a_client(sizes, more):
     assert min(len(mine) for mine in parts) >= 1
 
 
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(2, 12), st.floats(-300, 300), st.integers(0, 15), st.integers(0, 99))
+def test_super_clusters_give_everyone_the_smallest_size(clients, exponent, smallest, seed):
+    labels = np.arange(600) % 6
+    parts = super_clusters(labels, clients, 10**exponent, HALVES, smallest=smallest, seed=seed)
+    assert min(len(mine) for mine in parts) >= smallest
+    assert all(len({label % 2 for label in labels[mine]}) <= 1 for mine in parts)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    labels=st.lists(st.integers(0, 5), min_size=12, max_size=60),
+    clients=st.integers(2, 12),
+    concentration=st.sampled_from((None, *EXTREMES)),
+    data=st.data(),
+)
+def test_any_number_of_clusters_gives_every_sample_once_and_equal_sizes(labels, clients, concentration, data):
+    clusters = data.draw(st.integers(2, clients))
+    parts = clustered(labels, clients, clusters, concentration)
+    sizes = [len(mine) for mine in parts]
+    assert len(sizes) == clients
+    assert max(sizes) - min(sizes) <= 1
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels)))
+    assert alike(parts, clustered(labels, clients, clusters, concentration))
+
+
 def test_rare_pattern_as_published():
     # Fashion-MNIST: 6,000 samples of each class, 30 users, 8 and 9 at the last 3. (A tenth of it here.)
     labels = np.repeat(np.arange(10), 600)

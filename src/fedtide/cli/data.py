@@ -14,7 +14,7 @@ from rich.table import Table
 
 from fedtide.cli.faults import explained
 from fedtide.cli.layout import columns, show
-from fedtide.errors import FedtideError
+from fedtide.errors import FedtideError, InvalidInput
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,14 +218,23 @@ def _of_data(name: str, given: dict[str, Any], data_dir: Path | None) -> _Held:
 
     loaded = load(name, data_dir)
     clients, seed, partition = given.get("clients", 20), given.get("seed", 0), given.get("partition", "dirichlet")
-    arguments = dict(map(_assignment, given.get("set", ())))
+    arguments: dict[str, Any] = {}
+    for key, value in map(_assignment, given.get("set", ())):
+        if key in arguments or key in given:
+            raise FedtideError(f"--set = '{key}={value}': {key} is given twice")
+        arguments[key] = value
     if "concentration" in given:
         arguments["concentration"] = given["concentration"]
     elif partition == "dirichlet":
         arguments.setdefault("concentration", _DEFAULT_CONCENTRATION)
     builders = {entry.name: entry.build for entry in partitioners.CATALOGUE.values()}
     build = named({"name": partition, **arguments}, builders, Place("--partition"), Context())
-    split = build(loaded.y, clients, seed=seed)
+    try:
+        split = build(loaded.y, clients, seed=seed)
+    except InvalidInput:
+        if clients > len(loaded.y):  # partitioners speak of labels, which nobody gave here
+            raise InvalidInput("--clients", clients, f"at most {len(loaded.y):,}, the samples of {name}") from None
+        raise
     counts = np.array([np.bincount(loaded.y[mine], minlength=loaded.classes) for mine in split])
     entry = CATALOGUE.get(name)
     names = entry.class_names if entry is not None else _numbers(loaded.classes)
@@ -236,14 +245,14 @@ def _of_data(name: str, given: dict[str, Any], data_dir: Path | None) -> _Held:
 
 def _of_configuration(path: Path, given: dict[str, Any], data_dir: Path | None) -> _Held:
     from fedtide.data import CATALOGUE
-    from fedtide.data.places import VARIABLE
     from fedtide.experiments import build, load
+    from fedtide.experiments.study import with_problem
 
     if given:
         raise FedtideError(f"--{next(iter(given))}: for a data set; a configuration says how its data are split")
-    if data_dir is not None:
-        os.environ[VARIABLE] = os.pathsep.join(filter(None, (str(data_dir), os.environ.get(VARIABLE))))
     config = load(path)
+    if data_dir is not None and config.problem.name == "images":
+        config = with_problem(config, data_dir=str(data_dir.resolve()))
     with _notes() as notes:
         problem = build(config).problem
     counts = getattr(problem, "label_counts", None)

@@ -42,13 +42,12 @@ def experiments(
             return _explain(name)
         from fedtide.experiments import study
 
-        table = columns("", "", "", "")
         for paper, found in study.by_paper().items():
-            table.add_row(f"[bold]{escape(study.papers()[paper].title)}[/]")
+            table = columns("", "", "")
             for key, one in found.items():
-                table.add_row(f"  {key}", one.figure, escape(one.title), f"{len(one.claims)} claims")
-            table.add_row()
-        show(table, "One in full: fedtide experiments NAME. Run it: fedtide reproduce NAME --scale smoke")
+                table.add_row(f"  {key}", one.figure, escape(one.title))
+            show(f"[bold]{escape(study.papers()[paper].title)}[/]", table, "")
+        show("One in full, with its claims: fedtide experiments NAME", "Run it: fedtide reproduce NAME --scale smoke")
 
 
 def reproduce(
@@ -78,25 +77,30 @@ def reproduce(
       fedtide reproduce ca_fed_fig1a cvar_mnist_fig3 --data-dir ~/data
     """
     with explained():
-        from fedtide.experiments.claims import judge
+        from fedtide.experiments.build import build
+        from fedtide.experiments.claims import in_words, judge
         from fedtide.experiments.reproduce import reproduce as run
         from fedtide.experiments.study import plan
         from fedtide.files import atomic
         from fedtide.report import reproduction
 
+        if len(set(names)) < len(names):
+            raise FedtideError("an experiment is named twice")
         planned = [plan(name, scale.value, data_dir) for name in names]
         for one in planned:
             if (out / one.name / "results.json").exists():
                 raise FedtideError(f"{out / one.name}: has results; choose another folder with --out, or remove it")
-        for one in planned:
+            for panel in one.panels:
+                build(panel.config)  # missing data are told now, not after hours
+        for name, one in zip(names, planned, strict=True):
             with _bar(one.name) as progress:
                 results = run(one, progress)
-            given = ["fedtide", "reproduce", one.name, "--scale", scale.value]
-            results["command"] = shlex.join(given if data_dir is None else [*given, "--data-dir", str(data_dir)])
+            given = ["fedtide", "reproduce", name, "--scale", scale.value]
+            results["command"] = shlex.join(given if data_dir is None else [*given, "--data-dir", data_dir.name])
+            rows = reproduction.rows(judge(one.study, results), in_words)
+            page = reproduction.write(out / one.name / "page.html", reproduction.facts(one.study), results, rows)
             with atomic(out / one.name / "results.json") as temporary:
                 temporary.write_text(json.dumps(results, ensure_ascii=False) + "\n", encoding="utf-8")
-            rows = reproduction.rows(judge(one.study, results))
-            page = reproduction.write(out / one.name / "page.html", reproduction.facts(one.study), results, rows)
             table = columns("verdict", "claim", "published", "ours")
             for row in rows:
                 table.add_row(*(escape(row[key]) for key in ("verdict", "says", "published", "ours")))
@@ -132,7 +136,7 @@ def _explain(name: str) -> None:
     from fedtide.experiments import study
     from fedtide.experiments.claims import in_words
 
-    key, found = study.load_study(name)
+    _, found = study.load_study(name)
     show(f"[bold]{escape(found.figure)}: {escape(found.title)}[/]", "", *map(escape, found.about.strip().split("\n")))
     table = columns("", "")
     table.add_row("paper", escape(study.papers()[found.paper].title) if found.paper in study.papers() else found.paper)
@@ -146,4 +150,4 @@ def _explain(name: str) -> None:
     show("", table, "", "[bold]Claims[/]")
     for claim in found.claims:
         show(f"  {escape(claim.says)}", f"    published: {escape(claim.published)}", f"    {escape(in_words(claim))}")
-    show("", f"Run it: fedtide reproduce {key}")
+    show("", f"Run it: fedtide reproduce {escape(name)}")

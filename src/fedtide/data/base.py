@@ -1,6 +1,8 @@
 """What all readers share: a data set, a file's content, and how a wrong file is told."""
 
 import gzip
+import io
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
@@ -45,8 +47,16 @@ class Expected(NamedTuple):
     shape: tuple[int, ...]  # of one image
     classes: int
 
+    @property
+    def most_bytes(self) -> int:
+        """No file of the set is larger, in any of its formats: pickles take up to twice the pixels, and add names."""
+        return max(*self.train, *self.test) * (2 * math.prod(self.shape) + 1024) + 2**20
+
 
 Reader = Callable[[Sequence[File], Expected], Arrays]
+
+
+_CHUNK = 2**20  # a read reserves what it is asked for, and a header may ask for anything
 
 
 def wrong(where: object, words: str) -> NoReturn:
@@ -54,12 +64,16 @@ def wrong(where: object, words: str) -> NoReturn:
     raise FedtideError(f"{where}: {words}")
 
 
-def plain(file: File) -> bytes:
-    """The content without gzip, which is told by the content: names lie."""
+def plain(file: File, most: int) -> bytes:
+    """The content without gzip, which is told by the content: names lie. Of a gzip stream, `most` + 1 bytes at most."""
     if file.content[:2] != b"\x1f\x8b":
         return file.content
     try:
-        return gzip.decompress(file.content)
+        with gzip.GzipFile(fileobj=io.BytesIO(file.content)) as stream:
+            out = bytearray()
+            while part := stream.read(min(most + 1 - len(out), _CHUNK)):
+                out += part
+            return bytes(out)
     except EOFError:
         wrong(file.where, f"truncated: its gzip stream does not end within its {len(file.content):,} bytes")
     except (OSError, zlib.error) as error:
@@ -70,7 +84,14 @@ def check_bytes(file: File, found: int, expected: int, what: str) -> None:
     """`what` says of what the expected number of bytes is made."""
     if found != expected:
         kind = "truncated" if found < expected else "too long"
-        wrong(file.where, f"{kind}: {expected:,} bytes expected ({what}), {found:,} found")
+        more = " or more" if found == expected + 1 else ""  # no more than one too many is unpacked
+        wrong(file.where, f"{kind}: {expected:,} bytes expected ({what}), {found:,}{more} found")
+
+
+def check_size(where: object, found: int, most: int) -> None:
+    """Before a file is read: it may be far too large to be read."""
+    if found > most:
+        wrong(where, f"too long: at most {most:,} bytes expected, {found:,} found")
 
 
 def check_count(file: File, what: str, found: int, allowed: Sequence[int], other: Sequence[int]) -> None:

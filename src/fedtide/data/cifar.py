@@ -68,12 +68,14 @@ def _check_part(file: File, batch: dict[str, Any], index: int, training: int) ->
     kind, number, total = ("training", index + 1, training) if index < training else ("testing", 1, 1)
     said, expected = batch.get("batch_label"), f"{kind} batch {number} of {total}"
     said = said.decode("latin-1") if isinstance(said, bytes) else said
+    if not isinstance(said, str | None):
+        wrong(file.where, f"'{expected}' expected as batch_label, {type(said).__name__} found")
     if said is not None and said != expected:
         wrong(file.where, f"'{expected}' expected, it says '{said}'; are files swapped?")
 
 
 def _list(file: File, labels: Any) -> np.ndarray:
-    whole = isinstance(labels, list) and all(type(label) is int for label in labels)
+    whole = isinstance(labels, list) and all(type(label) is int and abs(label) < 2**31 for label in labels)
     if not whole:
-        wrong(file.where, "a list of whole numbers expected as labels")
+        wrong(file.where, "a list of whole numbers below 2³¹ expected as labels")
     return np.array(labels, np.int64)

@@ -4,6 +4,7 @@ Bytes 0, 0, the type (8: uint8), the number d of dimensions; d sizes as big-endi
 """
 
 import gzip
+import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -19,10 +20,19 @@ _KINDS = {1: "labels", 3: "images"}
 
 def read_array(file: File, dimensions: int) -> np.ndarray:
     """The uint8 array of an IDX file with so many dimensions."""
-    content = plain(file)
+    header, shape = _header(file, dimensions)
+    size = header + math.prod(shape)
+    content = plain(file, size)
+    check_bytes(file, len(content), size, f"{header} + {' × '.join(f'{n:,}' for n in shape)}")
+    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+
+
+def _header(file: File, dimensions: int) -> tuple[int, tuple[int, ...]]:
+    """The length of the header and the shape in it; no more is unpacked."""
     kind = _KINDS.get(dimensions, f"{dimensions}-dimensional data")
     header = 4 + 4 * dimensions
     magic = bytes([0, 0, _UINT8, dimensions])
+    content = plain(file, header)
     if len(content) < 4:
         wrong(file.where, f"truncated: an IDX header of {header} bytes expected, {len(content)} bytes found")
     if content[:4] != magic:
@@ -31,10 +41,7 @@ def read_array(file: File, dimensions: int) -> np.ndarray:
         wrong(file.where, f"not an IDX file of {kind}: it begins with 0x{content[:4].hex()}, not 0x{magic.hex()}")
     if len(content) < header:
         wrong(file.where, f"truncated: an IDX header of {header} bytes expected, {len(content)} bytes found")
-    shape = struct.unpack(f">{dimensions}I", content[4:header])
-    size = int(np.prod(shape, dtype=object))
-    check_bytes(file, len(content), header + size, f"{header} + {' × '.join(f'{n:,}' for n in shape)}")
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+    return header, struct.unpack(f">{dimensions}I", content[4:header])
 
 
 def read(files: Sequence[File], expected: Expected, *, transposed: bool = False, first: int = 0) -> Arrays:
@@ -42,12 +49,12 @@ def read(files: Sequence[File], expected: Expected, *, transposed: bool = False,
     found = []
     for part, (images, labels) in enumerate((files[:2], files[2:])):
         sizes, others = (expected.train, expected.test)[:: 1 - 2 * part]
-        x = read_array(images, 3)
-        check_count(images, "images", len(x), sizes, others)
-        if x.shape[1:] != expected.shape:
-            wrong(images.where, f"images of {_by(expected.shape)} expected, {_by(x.shape[1:])} found")
-        y = read_array(labels, 1)
-        check_count(labels, "labels", len(y), (len(x),), others)
+        (count, *shape), (label_count,) = _header(images, 3)[1], _header(labels, 1)[1]
+        check_count(images, "images", count, sizes, others)
+        if tuple(shape) != expected.shape:
+            wrong(images.where, f"images of {_by(expected.shape)} expected, {_by(shape)} found")
+        check_count(labels, "labels", label_count, (count,), others)
+        x, y = read_array(images, 3), read_array(labels, 1)
         # EMNIST keeps its images as MATLAB does, column by column.
         x = np.ascontiguousarray(x.transpose(0, 2, 1)) if transposed else x
         found += [x, classes_from(labels, y, expected.classes, first)]

@@ -181,8 +181,8 @@ def _read(entry: Entry | None, found: Found, stamp: tuple[tuple[int, int], ...])
     """Kept for the next call; `stamp` is there to read again what has changed."""
     if found.form is None or entry is None:
         return _frozen(npz.read(found.path, None if entry is None else entry.expected))
-    names = found.names
-    files = archives.read_folder(found.path, names) if names else archives.read_archive(found.path, found.form.files)
+    read = archives.read_folder if found.names else archives.read_archive
+    files = read(found.path, found.names or found.form.files, entry.expected.most_bytes)
     arrays = found.form.read(files, entry.expected)
     beginnings.check(found.path, entry.name, arrays.y, arrays.test_y)
     return _frozen(arrays)

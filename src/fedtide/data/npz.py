@@ -3,21 +3,23 @@
 Or, as Keras has them, `x_train`, `y_train`, `x_test`, `y_test`. Other arrays are not looked at.
 """
 
+import math
 import zipfile
 import zlib
 from pathlib import Path
 
 import numpy as np
 
-from fedtide.data.base import Arrays, Expected, File, check_count, classes_from, wrong
+from fedtide.data.base import Arrays, Expected, File, check_count, check_size, classes_from, wrong
 
 _LAYOUTS = (("x", "y", "test_x", "test_y"), ("x_train", "y_train", "x_test", "y_test"), ("x", "y", "is_test"))
+_MOST_CLASSES = 100_000
 _KEYS = "arrays " + ", or ".join(", ".join(layout) for layout in _LAYOUTS)
 
 
 def read(path: Path, expected: Expected | None = None) -> Arrays:
     """The samples of an `.npz`. Without `expected` any shape and any number of classes is fine."""
-    held = _held(path)
+    held = _held(path, None if expected is None else expected.most_bytes)
     x_key, y_key, *rest = held
     x, y = _samples(path, held, x_key, y_key)
     if len(rest) == 2:
@@ -38,8 +40,9 @@ def read(path: Path, expected: Expected | None = None) -> Arrays:
 def is_data(path: Path) -> bool:
     """Whether the file has the arrays of a data set; they are not read."""
     try:
-        return _layout(zipfile.ZipFile(path).namelist()) is not None
-    except (OSError, zipfile.BadZipFile):
+        with zipfile.ZipFile(path) as archive:
+            return _layout(archive.namelist()) is not None
+    except (OSError, zipfile.BadZipFile, NotImplementedError):
         return False
 
 
@@ -48,18 +51,49 @@ def _layout(names: list[str]) -> tuple[str, ...] | None:
     return next((layout for layout in _LAYOUTS if there.issuperset(layout)), None)
 
 
-def _held(path: Path) -> dict[str, np.ndarray]:
+def _held(path: Path, most: int | None) -> dict[str, np.ndarray]:
     """The arrays of the layout that the file has, in its order."""
     try:
         with np.load(path, allow_pickle=False) as found:  # never pickles: an .npz may come from anywhere
             layout = _layout(found.files)
             if layout is None:
                 wrong(path, f"{_KEYS} expected; {', '.join(sorted(found.files)) or 'nothing'} found")
+            for key in layout:
+                _check_header(path, found.zip, key, most)
             return {key: found[key] for key in layout}
-    except (ValueError, AttributeError, TypeError, zipfile.BadZipFile, EOFError, zlib.error) as error:
+    except MemoryError:
+        wrong(path, "its arrays do not fit into memory")
+    except (
+        ValueError,
+        AttributeError,
+        TypeError,
+        KeyError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        EOFError,
+        zlib.error,
+    ) as error:
         words = "truncated or damaged" if _begins_as_zip(path) else "not an .npz file"
         reason = "; Python objects inside" if "allow_pickle" in str(error) and _begins_as_zip(path) else ""
         wrong(path, f"{words}{reason}; {_KEYS} expected")
+
+
+def _check_header(path: Path, archive: zipfile.ZipFile, key: str, most: int | None) -> None:
+    """An array whose header asks for more than the file holds is not made room for."""
+    member = archive.getinfo(f"{key}.npy")
+    if most is not None:
+        check_size(f"{path}: {key}", member.file_size, most)
+    if member.flag_bits & 1:
+        wrong(path, f"{key} is encrypted")
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, kind = read_header(file)
+    size = math.prod(shape) * kind.itemsize
+    if size > member.file_size and not kind.hasobject:
+        wrong(
+            path, f"truncated or damaged: {key} of {size:,} bytes expected from its header, {member.file_size:,} found"
+        )
 
 
 def _begins_as_zip(path: Path) -> bool:
@@ -75,6 +109,8 @@ def _samples(path: Path, held: dict[str, np.ndarray], x_key: str, y_key: str) ->
         wrong(path, f"{y_key} of {len(x):,} whole numbers expected, {y.dtype} of shape {y.shape} found")
     if len(y) and int(y.min()) < 0:
         wrong(path, f"classes 0, 1, … expected in {y_key}, {int(y.min())} found")
+    if len(y) and int(y.max()) >= _MOST_CLASSES:
+        wrong(path, f"classes below {_MOST_CLASSES:,} expected in {y_key}, {int(y.max())} found")
     if x.dtype.kind == "f":
         if not np.isfinite(x).all():
             wrong(path, f"finite numbers expected in {x_key}, NaN or ∞ found")

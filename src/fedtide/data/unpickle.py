@@ -8,11 +8,16 @@ NumPy itself sees only the shape and the bytes in the end.
 
 import io
 import pickle
+import pickletools
 from typing import Any
 
 import numpy as np
 
 from fedtide.data.base import File, wrong
+
+_MOST_MEMO = 10**6  # a published batch has 100,000 entries or fewer
+_MOST_TUPLES = 1000  # and some ten tuples
+_ENDS = ("exhausted", "not enough data", "remain", "no newline")  # of pickletools, where a pickle is cut off
 
 
 class _Array:
@@ -85,6 +90,7 @@ class _Unpickler(pickle.Unpickler):
 def unpickled(file: File) -> dict[str, Any]:
     """The dictionary of a batch. Texts are bytes in what Python 2 wrote; the keys are texts here."""
     try:
+        _check(file.content)
         found = _Unpickler(io.BytesIO(file.content), encoding="bytes").load()
     except EOFError:
         wrong(file.where, f"truncated: the pickle does not end within its {len(file.content):,} bytes")
@@ -93,8 +99,30 @@ def unpickled(file: File) -> dict[str, Any]:
         wrong(file.where, f"{words}: {' '.join(str(error).split()) or type(error).__name__}")
     if not isinstance(found, dict):
         wrong(file.where, f"a dictionary of images and labels expected, {type(found).__name__} found")
+    if not all(isinstance(key, str | bytes) for key in found):
+        wrong(file.where, "not a batch of images: texts expected as keys")
     return {_text(key): getattr(value, "value", value) for key, value in found.items()}
 
 
-def _text(key: Any) -> str:
-    return key.decode("latin-1") if isinstance(key, bytes) else str(key)
+def _text(key: bytes | str) -> str:
+    return key.decode("latin-1") if isinstance(key, bytes) else key
+
+
+def _check(content: bytes) -> None:
+    """Refuses what costs the unpickler memory or stack beyond the pickle's size: its opcodes, one by one, not run.
+
+    The memo is as long as its highest index, lengths are reserved before they are read, and the hash of a tuple goes
+    down all the tuples in it.
+    """
+    tuples = 0
+    try:
+        for code, argument, _ in pickletools.genops(content):
+            tuples += code.name.startswith("TUPLE")
+            if code.name.endswith("PUT") and isinstance(argument, int) and argument > _MOST_MEMO:
+                raise pickle.UnpicklingError(f"a memo of {argument:,} entries")
+            if tuples > _MOST_TUPLES:
+                raise pickle.UnpicklingError(f"more than {_MOST_TUPLES:,} tuples")
+    except ValueError as error:
+        if any(words in str(error) for words in _ENDS):
+            raise EOFError from None
+        raise

@@ -4,8 +4,10 @@ Nothing here judges or draws: `claims` and the report do that, from the numbers 
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +20,7 @@ from fedtide.experiments.build import Experiment, build, build_method
 from fedtide.experiments.config import Config
 from fedtide.experiments.space import Space, space, with_values
 from fedtide.experiments.study import Panel, Plan, with_problem
-from fedtide.experiments.trials import JUDGED, late, ranks, scores, try_all, tuning_seeds
+from fedtide.experiments.trials import JUDGED, LATE, late, ranks, scores, try_all, tuning_seeds
 from fedtide.methods import Method
 from fedtide.problems import Classification
 from fedtide.simulation import describe, simulate
@@ -99,7 +101,7 @@ def _case(planned: Plan, panel: Panel, progress: Progress) -> dict[str, Any]:
             "samples": int(np.sum(first.problem.sizes)),
             "parameters": int(sum(np.size(p) for p in jax.tree.leaves(first.problem.init(jax.random.key(0))))),
         },
-        "availability": config.availability.model_dump(exclude_unset=True),
+        "availability": _named(config.availability.model_dump(exclude_unset=True)),
         "local": config.local.model_dump(exclude_none=True),
         "seeds": len(seeds),
         "draw": np.repeat(np.arange(planned.draws), len(seeds)).tolist(),
@@ -168,9 +170,9 @@ def _chosen(planned: Plan, panel: Panel, progress: Callable[[int, int], None]) -
         problem = problem.hold_out(config.tune.validation, seeds[0])
     spaces = [space(config, i, problem.sizes) for i in range(panel.tuned)]
     methods = [
-        build_method(config, i, with_values(config.methods[i], own.axes, values), problem.sizes)
-        for i, own in enumerate(spaces)
-        for values in own.trials
+        build_method(config, i, with_values(config.methods[i], tried.axes, values), problem.sizes)
+        for i, tried in enumerate(spaces)
+        for values in tried.trials
     ]
     found = try_all(
         problem, own.availability, methods, rounds=config.tune.rounds or config.run.rounds, seeds=seeds,
@@ -193,9 +195,14 @@ def _best(methods: Sequence[Method], score: np.ndarray, own: Space, highest: boo
     edges = [
         axis.name
         for axis, value in zip(own.axes, own.trials[best], strict=True)
-        if len(axis.values) > 2 and value in (axis.values[0], axis.values[-1])
+        if len(axis.values) > 1 and value in (axis.values[0], axis.values[-1])
     ]
     return Chosen(methods[best], settings, _numbers_of(score[best], 5), edges, len(own.trials))
+
+
+def _named(table: dict[str, Any]) -> dict[str, Any]:
+    """The table with the names of its files, not with where they lie."""
+    return {key: Path(value).name if key == "path" else value for key, value in table.items()}
 
 
 def _about(choice: Chosen) -> dict[str, Any]:
@@ -214,7 +221,7 @@ def _numbers(record: EvaluationRecord, index: int, kept: list[int]) -> dict[str,
     mine = {name: np.asarray(values[index], np.float64) for name, values in record._asdict().items()}
     accuracy, classes = mine["test_accuracy"], mine["class_accuracy"]
     tested = np.isfinite(accuracy).any() or classes.size > 0
-    count = max(1, round(0.2 * accuracy.shape[-1]))
+    count = math.ceil(LATE * accuracy.shape[-1])
     found: dict[str, Any] = {
         "diverged": (~np.isfinite(mine["objective"]).all(axis=-1)).tolist(),
         "objective_curve": _numbers_of(mine["objective"].mean(axis=0)[kept], 5),

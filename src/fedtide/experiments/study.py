@@ -67,6 +67,7 @@ class AtScale(Changes):
     """How a study is run at one scale."""
 
     note: str = Field(default="", description="text: how this differs from what was published")
+    caveat: str = Field(default="", description="text: what verdicts at this scale cannot tell")
     draws: Positive | None = Field(default=None, description="a number of data draws, 1 or more")
     cases: tuple[Word, ...] | None = Field(default=None, description="a list of the labels of the cases to run")
     without: tuple[Word, ...] = Field(default=(), description="a list of the labels of methods that are left out")
@@ -77,6 +78,10 @@ class Claim(Table):
 
     says: Word = Field(description="the claim, a sentence")
     published: Word = Field(description="the numbers that the paper gives for it")
+    source: Literal["paper", "code", "ours"] = Field(
+        default="paper",
+        description='who says so: "paper", "code" (the authors\' repository) or "ours" (a question of ours)',
+    )
     method: Word = Field(description="the label of the method that the claim is about")
     measure: Measure = Field(
         default="late",
@@ -190,8 +195,9 @@ def load_study(name: str) -> tuple[str, Study]:
 
 def plan(name: str, scale: ScaleName, data_dir: Path | None = None) -> Plan:
     """The study's cases at a scale, each as a configuration."""
+    source = Path(name) if name.endswith(".toml") else None
     name, study = load_study(name)
-    place = Place(f"{name}.toml")
+    place = Place(f"{name}.toml" if source is None else str(source))
     if scale not in study.scales:
         raise place.error(f"there is no scale '{scale}'; {did_you_mean(scale, study.scales)}")
     changes = study.scales[scale]
@@ -200,8 +206,44 @@ def plan(name: str, scale: ScaleName, data_dir: Path | None = None) -> Plan:
     for label in wanted:
         if label not in {case.label for case in cases}:
             raise place.key("scales").key(scale).error(f"no case is called '{label}'")
-    panels = [_panel(name, study, case, scale, data_dir) for case in cases if case.label in wanted]
+    _check(study, place)
+    folder = Path() if source is None else source.parent
+    panels = [_panel(study, case, scale, place, folder, data_dir) for case in cases if case.label in wanted]
     return Plan(name, scale, study, changes.draws or study.draws, panels)
+
+
+def _check(study: Study, place: Place) -> None:
+    """What a run would find out too late."""
+    methods = [label_of(m) for m in (*study.methods, *study.fixed)]
+    cases = [case.label for case in study.cases]
+    for kind, labels in (("methods", methods), ("cases", cases)):
+        for label in labels:
+            if labels.count(label) > 1:
+                raise place.key(kind).error(f"two are labelled '{label}'; give each its own label")
+    if "seed" in study.problem:
+        raise place.key("problem").key("seed").error("set by the number of the data draw; leave it out")
+    for label in study.inclusion:
+        if label not in methods:
+            raise place.key("inclusion").error(f"no method is labelled '{label}'; {did_you_mean(label, methods)}")
+    for i, claim in enumerate(study.claims):
+        at = place.key("claims").item(i)
+        rivals = (claim.against,) if isinstance(claim.against, str) else claim.against or ()
+        for key, labels, known in (
+            ("method", (claim.method,), methods), ("against", rivals, methods), ("cases", claim.cases or (), cases)
+        ):  # fmt: skip
+            for label in labels:
+                if label not in known:
+                    raise at.key(key).error(f"nothing is labelled '{label}'; {did_you_mean(label, known)}")
+        if claim.measure == "speedup" and not rivals:
+            raise at.key("against").error("missing; a speedup is over another method")
+        if (claim.measure == "classes") != bool(claim.classes):
+            raise at.key("classes").error('the measure "classes" and a list of classes need each other')
+        if (claim.measure == "included") != bool(claim.group):
+            raise at.key("group").error('the measure "included" and a group of clients need each other')
+        if claim.measure == "included" and claim.method not in study.inclusion:
+            raise at.key("method").error(f"'{claim.method}' is not in inclusion: its invitations are not recorded")
+        if claim.trend and any(c.value is None for c in study.cases if claim.cases is None or c.label in claim.cases):
+            raise at.key("trend").error("every case that it looks at must have a value")
 
 
 def with_problem(config: Config, **changes: Any) -> Config:
@@ -211,7 +253,7 @@ def with_problem(config: Config, **changes: Any) -> Config:
     return loads(dumps(written), config.origin.source, config.origin.folder)
 
 
-def _panel(name: str, study: Study, case: Case, scale: ScaleName, data_dir: Path | None) -> Panel:
+def _panel(study: Study, case: Case, scale: ScaleName, place: Place, folder: Path, data_dir: Path | None) -> Panel:
     changes = study.scales[scale]
     written: dict[str, Any] = {"title": f"{study.title}{f', {case.label}' if case.label else ''}"}
     for key in ("problem", "availability", "run", "local", "tune"):
@@ -227,16 +269,15 @@ def _panel(name: str, study: Study, case: Case, scale: ScaleName, data_dir: Path
         written["problem"]["data_dir"] = str(data_dir.resolve())
     file = written["availability"].get("path")
     if file is not None:  # a trace lies where data lie
-        lies = (place.path / file for place in places(data_dir))
+        lies = (there.path / file for there in places(data_dir))
         written["availability"]["path"] = str(next((path.resolve() for path in lies if path.is_file()), file))
-    place = Place(f"{name}.toml")
     lists = [list(_methods(kind, case, changes)) for kind in (study.methods, study.fixed)]
     known = {label_of(m) for m in (*study.methods, *study.fixed)} | {"all"}
     for label in (*case.methods, *changes.methods, *changes.without):
         if label not in known:
             raise place.error(f"no method is labelled '{label}'; {did_you_mean(label, known)}")
     written["methods"] = [*lists[0], *lists[1]]
-    return Panel(case.label, case.value, loads(dumps(written), f"{name}.toml"), len(lists[0]))
+    return Panel(case.label, case.value, loads(dumps(written), place.source, folder), len(lists[0]))
 
 
 def _methods(tables: tuple[_Run, ...], case: Case, changes: AtScale) -> Iterator[_Run]:
@@ -273,5 +314,5 @@ def _study(text: str, source: str) -> Study:
 @functools.cache
 def _files() -> dict[str, Any]:
     folder = resources.files("fedtide.experiments").joinpath("papers")
-    found = [file for paper in folder.iterdir() if paper.is_dir() for file in paper.iterdir()]
-    return {file.name.removesuffix(".toml"): file for file in sorted(found, key=lambda file: file.name)}
+    found = [file for paper in papers() for file in sorted(folder.joinpath(paper).iterdir(), key=lambda f: f.name)]
+    return {file.name.removesuffix(".toml"): file for file in found}

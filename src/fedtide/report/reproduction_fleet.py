@@ -20,7 +20,7 @@ _MOST_POINTS = 150  # of samples a panel
 
 
 def inclusion(study: Facts, results: Facts) -> Picture | None:
-    """The share of the clients of each kind that are there, and that are invited, over time."""
+    """Of the clients of each kind that are there, the share that is invited, over time."""
     found = [
         (case, record, label)
         for case in results["cases"]
@@ -46,10 +46,7 @@ def inclusion(study: Facts, results: Facts) -> Picture | None:
         for case, record, label in found
     )
     who = clean(*methods) if len(methods) == 1 else "the method"
-    caption = (
-        "The share of the clients of each kind that take part, over rounds; thin and dashed, the share that is there. "
-        f"Where the lines part, {who} leaves out clients that are there."
-    )
+    caption = f"Of the clients of each kind that are there, the share that {who} invites, over rounds."
 
     def draw(narrow: bool):
         columns = min(len(found), 1 if narrow and len(found) < 3 else 2 if narrow else 3)
@@ -57,7 +54,6 @@ def inclusion(study: Facts, results: Facts) -> Picture | None:
         handles: list[Any] = [
             Line2D([], [], color=class_colour(i), lw=2.2, label=short(kind, 40)) for i, kind in enumerate(kinds)
         ]
-        handles.append(Line2D([], [], color=INK, lw=1, ls=(0, (3, 2.2)), label="there"))
 
         def paint(figure: Figure):
             for at, axes in enumerate(figure.subplots(lines, columns, squeeze=False).flat):
@@ -67,9 +63,9 @@ def inclusion(study: Facts, results: Facts) -> Picture | None:
                 case, record, label = found[at]
                 for i, kind in enumerate(record["kinds"]):
                     shade = class_colour(kinds.index(kind))
-                    there, asked = record["present"][i], record["methods"][label]["invited"][i]
-                    axes.plot(record["rounds"], there, color=shade, lw=1, ls=(0, (3, 2.2)), alpha=0.85)
-                    axes.plot(record["rounds"], asked, color=shade, lw=1.9)
+                    there, asked = (np.array(v) for v in (record["present"][i], record["methods"][label]["invited"][i]))
+                    seen = there > 0
+                    axes.plot(np.array(record["rounds"])[seen], asked[seen] / there[seen], color=shade, lw=1.9)
                 axes.set_ylim(0, 1.02)
                 axes.set_xlim(left=0)
                 axes.yaxis.set_major_formatter(PERCENT)
@@ -85,7 +81,7 @@ def inclusion(study: Facts, results: Facts) -> Picture | None:
         room = legend_height([h.get_label() for h in handles], narrow)
         return lines * (190 if narrow else 240) + 10 + room, paint
 
-    return picture("inclusion", f"Line charts of who is there and who is invited. {told}.", caption, draw)
+    return picture("inclusion", f"Line charts of who is invited. Over all rounds, {told}.", caption, draw)
 
 
 def regions(study: Facts, results: Facts) -> Picture | None:

@@ -1,7 +1,7 @@
 """What stored results say: means with intervals, who is drawn how, where cases stand.
 
 Results are those of `fedtide.experiments.reproduce`, a study is its TOML as a dictionary. Seeds that share a data draw
-are not independent: with five draws or more, draws are counted, as in the verdicts.
+are not independent: where there are several draws, draws are counted. Verdicts stand on the same numbers.
 """
 
 import re
@@ -15,7 +15,6 @@ from fedtide.report.words import short
 
 Facts = Mapping[str, Any]
 
-ENOUGH_DRAWS = 5
 SHARES = ("late", "average", "best", "spread", "worst_decile")  # of 1, told in percent or points
 _PLACE = re.compile(r"([^\s=,;]+)\s*=\s*([-−]?[\d.]+(?:e[-−]?\d+)?)")
 
@@ -103,32 +102,38 @@ def reference(study: Facts) -> str:
 
 
 def values(method: Facts, measure: str) -> np.ndarray | None:
-    """A measure's values, one a replica; a run that diverged is right about nothing. None where it is not measured."""
+    """A measure's values, one a replica; None where it is not measured.
+
+    A run that diverged is right about nothing. It has no spread and no loss: nan.
+    """
     if method.get(measure) is None:
         return None
     found = np.array(method[measure], float)
     if not np.isfinite(found).any() and not all(method["diverged"]):
         return None
-    return np.nan_to_num(found) if measure in (*SHARES, "classes", "curve") else found
+    if measure not in (*SHARES, "classes", "curve") or measure == "spread":
+        return found
+    lost = np.array(method["diverged"], bool).reshape(-1, *(1,) * (found.ndim - 1))
+    return np.where(lost, np.nan_to_num(found), found)
 
 
 def replicas(case: Facts, found: np.ndarray) -> np.ndarray:
-    """Values [seeds of all draws, …] as independent ones: means by draw where there are enough draws."""
+    """Values [seeds of all draws, …] as independent ones: means by draw where there are several draws."""
     draw = np.array(case["draw"])
     draws = np.unique(draw)
-    if len(draws) < ENOUGH_DRAWS:
+    if len(draws) < 2:
         return found
     return np.array([found[draw == d].mean(axis=0) for d in draws])
 
 
-def level(found: np.ndarray) -> Level:
+def level(found: np.ndarray, confidence: float = 0.95) -> Level:
     """The mean of independent values and its interval."""
     from scipy.stats import t
 
     found = found[np.isfinite(found)]
     if len(found) < 2:
         return Level(float(found[0]) if len(found) else np.nan, None, None)
-    half = float(t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found)))
+    half = float(t.ppf((1 + confidence) / 2, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found)))
     mean = float(found.mean())
     return Level(mean, mean - half, mean + half)
 

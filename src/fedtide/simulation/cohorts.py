@@ -20,10 +20,13 @@ def scatter(cohort: Cohort, rows: Array, into: Array) -> Array:
 
 
 def capacity_for(most: int, clients: int) -> int:
-    """A little more than `most` (by an eighth at most), at most N: nearby cohort sizes share one compiled program.
+    """A little more than `most`, at most N: nearby cohort sizes share one compiled program.
 
-    >>> [capacity_for(most, 100) for most in (0, 1, 10, 17, 50, 97)]
-    [1, 1, 10, 18, 52, 100]
+    >>> [capacity_for(most, 100) for most in (0, 1, 3, 10, 17, 50, 97)]
+    [1, 1, 4, 10, 18, 52, 100]
     """
-    step = 2 ** max(0, most.bit_length() - 4)
-    return max(1, min(clients, -(-most // step) * step))
+    most = max(most, 1)
+    if most <= 8:
+        return min(clients, 2 ** (most - 1).bit_length())
+    step = 2 ** max(1, most.bit_length() - 4)
+    return min(clients, -(-most // step) * step)

@@ -57,8 +57,8 @@ ON_CPU = [
     Case("mlp", GREY, 32),
     Case("lenet5", GREY, 32),
     Case("fashion_cnn", GREY, 32),
-    Case("cifar_cnn", COLOUR, 32, steps=2, cohort=4),
-    Case("resnet9", COLOUR, 16, steps=1, cohort=2),
+    Case("cifar_cnn", COLOUR, 32, cohort=4),
+    Case("resnet9", COLOUR, 16, steps=2, cohort=2),
 ]
 NAMES = sorted({case.model for case in (*ON_GPU, *ON_CPU)})
 
@@ -83,7 +83,7 @@ def compiled(case: Case, chunk: int | None = None) -> Program:
     """The stretch that `simulate` runs, without an evaluation in it."""
     problem = classification(case.build(), data(case), ridge=0.0)
     method = fedtide.methods.fedavg(rate=RATE, clients=case.cohort, work=Steps(case.steps, case.batch))
-    rounds = 50 if jax.default_backend() == "gpu" else 2
+    rounds = 50 if jax.default_backend() == "gpu" else 4
     options = {"history": 0, "record_clients": False, "chunk": chunk}
     setup = Setup(
         problem, fedtide.availability.Always(CLIENTS), {"FedAvg": method}, rounds=rounds, seeds=case.replicas,
@@ -123,10 +123,11 @@ def _products(jaxpr: Any) -> list[float]:
             (contracted, _), _ = equation.params["dimension_numbers"]
             inner = np.prod([equation.invars[0].aval.shape[i] for i in contracted])
             found.append(2.0 * inner * np.prod(equation.outvars[0].aval.shape))
+        times = equation.params.get("length", 1)  # of a loop
         for value in equation.params.values():
             inner = getattr(value, "jaxpr", value)
             if hasattr(inner, "eqns"):
-                found += _products(inner)
+                found += [times * flops for flops in _products(inner)]
     return found
 
 

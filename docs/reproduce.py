@@ -40,8 +40,8 @@ interval of the difference is on its side of the threshold, **does not hold** wh
 **undecided** otherwise. Of several comparisons all must hold; where some do and none is refuted, it holds **partly**.
 Intervals are Student's, over data draws (over seeds where there is one draw), 95 % for all comparisons of a claim
 together. Every tuned method had the same number of trials, judged on validation data of a data draw that it is not
-compared on; published settings are run as rows of their own. Intervals hold given the settings that were chosen: they do
-not know how tuning might have gone on other data. Nearly a hundred claims at 95 % are some that err."""
+compared on; published settings are run as rows of their own. Intervals hold given the settings that were chosen: they
+do not know how tuning might have gone on other data. Of so many claims at 95 %, some verdicts will be wrong."""
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """What all tests share: one compilation cache, and a small federation compiled once."""
 
+import functools
 import os
 import tempfile
 from pathlib import Path
@@ -8,11 +9,18 @@ import jax
 import numpy as np
 import pytest
 
+from fedtide.simulation import engine
+
 # Set before any test compiles: equal programs are compiled once a session, or once a machine where CI keeps the folder.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "fedtide-test-cache")
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"  # in processes that tests start, too
+
+SHIPPED = engine.run_stretch
+# The older of XLA's code generators takes half the time for programs as good; their last bits differ.
+QUICK = {"xla_cpu_use_fusion_emitters": False}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -20,6 +28,34 @@ def forget_programs():
     """A process may hold only so many compiled programs (each has memory maps of its own): a module's end with it."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(scope="session")
+def haste():
+    """Compiler options for what runs only a moment."""
+    return QUICK | {"xla_backend_optimization_level": 0}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def simulated_in_haste(haste):
+    """Simulations compile in haste, except those of tests that ask for them `as_shipped`."""
+    jit = functools.partial(jax.jit, SHIPPED.__wrapped__, static_argnames="shape", donate_argnames="carry")
+    short, long = jit(compiler_options=haste), jit(compiler_options=QUICK)
+
+    def run_stretch(method, problem, population, seeds, carry, first, trace, shape):
+        few = carry.w.shape[0] * len(seeds) * shape.blocks * shape.rounds <= 300  # rounds in all
+        return (short if few else long)(method, problem, population, seeds, carry, first, trace, shape)
+
+    run_stretch._cache_size = lambda: short._cache_size() + long._cache_size()  # as a compiled function has it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "run_stretch", run_stretch)
+        yield
+
+
+@pytest.fixture
+def as_shipped(monkeypatch):
+    """The engine as users have it, for tests of what may not change a bit."""
+    monkeypatch.setattr(engine, "run_stretch", SHIPPED)
 
 
 @pytest.fixture(scope="session")

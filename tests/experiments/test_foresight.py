@@ -98,7 +98,7 @@ def test_biased_weights_end_at_the_biased_optimum():
     found = foresee(Experiment(problem, Bernoulli([1.0, 1.0]), {"m": method}, {}), 1200)
     forecast = found.forecasts["m"]
     np.testing.assert_allclose(forecast.importance, [0.25, 0.75])
-    run = fedtide.simulate(problem, Bernoulli([1.0, 1.0]), method, rounds=1200, evaluate_every=400)
+    run = fedtide.simulate(problem, Bernoulli([1.0, 1.0]), method, rounds=1200, evaluate_every=50)
     reached = run.rounds["objective"].to_list()[-1] - found.optimum
     assert reached == pytest.approx(forecast.bias.error, rel=0.05)
     assert forecast.path.error[-1] == pytest.approx(forecast.bias.error, rel=1e-3)
@@ -122,7 +122,7 @@ def test_the_engine_goes_to_the_predicted_limit(case):
     problem, process = random_quadratic(CLIENTS, 3, condition=4.0, noise=0.0, seed=1), Markov(PI, LAM)
     found = foresee(Experiment(problem, process, {"m": LIMITS[case]}, {}), 5).forecasts["m"]
     fedavgs = foresee(Experiment(problem, process, {"m": fedavg()}, {}), 5).forecasts["m"].bias.distance
-    run = fedtide.simulate(problem, process, LIMITS[case], rounds=1500, seeds=48, evaluate_every=1500)
+    run = fedtide.simulate(problem, process, LIMITS[case], rounds=1500, seeds=48, evaluate_every=50)
     (models,) = run.models.values()
     away = np.linalg.norm(models.mean(0) - found.bias.optimum)
     assert away <= 5 * np.sqrt(models.var(0, ddof=1).sum() / 48) + 0.1 * fedavgs

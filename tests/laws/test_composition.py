@@ -152,9 +152,9 @@ def marked(choices: list[Choice]) -> list[Any]:
 
 
 @pytest.mark.parametrize("choice", marked(covering()))
-def test_it_runs_and_keeps_the_laws(choice, world):
+def test_it_runs_and_keeps_the_laws(choice, world, haste):
     method = method_of(choice)
-    before, (carries, (rounds, clients)) = jax.tree.map(np.asarray, _play(method, world))
+    before, (carries, (rounds, clients)) = jax.tree.map(np.asarray, _play(method, world, haste))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((carries.w, rounds.step, clients.weight)))
     assert not (clients.invited & ~world.available).any()
     assert (clients.weight[~clients.invited] == 0).all()
@@ -169,7 +169,7 @@ def test_it_runs_and_keeps_the_laws(choice, world):
             np.testing.assert_array_equal(last[-1, 5], first[5])
 
 
-def _play(method: Method, world: World) -> tuple[Carry, Any]:
+def _play(method: Method, world: World, haste: dict[str, Any]) -> tuple[Carry, Any]:
     shape = Shape(1, ROUNDS, CLIENTS, CLIENTS, None, record_clients=True)
 
     def run(method: Method, problem: Any, population: Population, available: jax.Array) -> Any:
@@ -190,9 +190,7 @@ def _play(method: Method, world: World) -> tuple[Carry, Any]:
 
         return start, jax.lax.scan(step, start, (jnp.arange(ROUNDS), available))[1]
 
-    lowered = jax.jit(run).lower(method, world.problem, world.population, world.available)
-    quickly = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-    return lowered.compile(compiler_options=quickly)(method, world.problem, world.population, world.available)
+    return jax.jit(run, compiler_options=haste)(method, world.problem, world.population, world.available)
 
 
 REFUSED = [

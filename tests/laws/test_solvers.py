@@ -1,6 +1,7 @@
 """Laws that every solver keeps. A new solver is one line in SOLVERS."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +54,17 @@ def train(solver, row, shared, curvature, centre, noise, steps):
     return solver.train(jnp.asarray(START), task(curvature, centre, jnp.asarray(noise), steps), row, shared)
 
 
+@pytest.fixture(scope="module")
+def jit(haste):
+    return functools.partial(jax.jit, compiler_options=haste)
+
+
+@pytest.fixture(scope="module")
+def train_traced(jit):
+    """`train` as one program for any number of steps and any rates."""
+    return jit(train)
+
+
 @pytest.fixture(scope="module", params=SOLVERS)
 def solver(request):
     return SOLVERS[request.param]
@@ -77,20 +89,20 @@ def test_every_public_solver_is_here():
     assert {getattr(s, name) for name in s.__all__} == {type(solver) for solver in SOLVERS.values()}
 
 
-def test_all_clients_at_once_are_the_clients_one_by_one(solver, memory):
+def test_all_clients_at_once_are_the_clients_one_by_one(solver, memory, jit, train_traced):
     steps = np.array([3, 0, 5, 1, 4])  # traced, and different
-    batch = jax.jit(jax.vmap(train, in_axes=(None, 0, None, 0, 0, 0, 0)))
+    batch = jit(jax.vmap(train, in_axes=(None, 0, None, 0, 0, 0, 0)))
     together = batch(solver, memory.client, memory.shared, CURVATURE, CENTRE, NOISE, steps)
-    one = jax.jit(train)
     for k in range(CLIENTS):
-        alone = one(solver, row_of(memory, k), memory.shared, CURVATURE[k], CENTRE[k], NOISE[k], steps[k])
+        alone = train_traced(solver, row_of(memory, k), memory.shared, CURVATURE[k], CENTRE[k], NOISE[k], steps[k])
         jax.tree.map(lambda a, b, k=k: np.testing.assert_allclose(a[k], b, rtol=1e-6), together, alone)
 
 
 @pytest.mark.parametrize("steps", [0, np.int32(0)])
-def test_no_steps_are_no_update(solver, memory, steps):
+def test_no_steps_are_no_update(solver, memory, train_traced, steps):
     row = row_of(memory, 0)
-    trained = train(solver, row, memory.shared, CURVATURE[0], CENTRE[0], NOISE[0], steps)
+    run = train if isinstance(steps, int) else train_traced
+    trained = run(solver, row, memory.shared, CURVATURE[0], CENTRE[0], NOISE[0], steps)
     if solver.sends != "model":  # one that keeps its own model sends that
         np.testing.assert_array_equal(trained.w, START)
         jax.tree.map(np.testing.assert_array_equal, trained.row, row)
@@ -98,58 +110,65 @@ def test_no_steps_are_no_update(solver, memory, steps):
     assert (np.asarray(trained.mass) == 0).all()
 
 
-def test_a_known_number_of_steps_is_that_number(solver, memory):
+def test_a_known_number_of_steps_is_that_number(solver, memory, jit, train_traced):
     arguments = (solver, row_of(memory, 0), memory.shared, CURVATURE[0], CENTRE[0], NOISE[0])
     for steps in (4, 12):  # unrolled, and not
-        known = jax.jit(lambda *a, steps=steps: train(*a, steps))(*arguments)
-        traced = jax.jit(train)(*arguments, np.int32(steps))
+        known = jit(lambda *a, steps=steps: train(*a, steps))(*arguments)
+        traced = train_traced(*arguments, np.int32(steps))
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), known, traced)
 
 
-def test_the_loss_is_the_mean_over_the_steps(solver, memory):
+def test_the_loss_is_the_mean_over_the_steps(solver, memory, train_traced):
     arguments = (row_of(memory, 0), memory.shared, CURVATURE[0], CENTRE[0], NOISE[0])
     if solver.sends != "change":
         pytest.skip("what it sends is not where it stands")
     seen = []
     for steps in range(3):
-        w = train(solver, *arguments, steps).w
+        w = train_traced(solver, *arguments, np.int32(steps)).w
         seen.append(0.5 * (CURVATURE[0] * (np.asarray(w) - CENTRE[0]) ** 2).sum())
-    assert float(train(solver, *arguments, 3).loss) == pytest.approx(np.mean(seen), rel=1e-5)
+    assert float(train_traced(solver, *arguments, np.int32(3)).loss) == pytest.approx(np.mean(seen), rel=1e-5)
 
 
-def test_the_mass_is_what_multiplies_a_constant_gradient(solver):
+def test_the_mass_is_what_multiplies_a_constant_gradient(solver, jit):
     """η‖a‖₁: with one gradient g in all steps, and nothing remembered, Δ = mass · g."""
     if solver.sends != "change":
         pytest.skip("what it sends is not a sum of gradients")
-    memory = solver.init(POPULATION, jnp.asarray(START))
-    gradient = jnp.asarray(CENTRE[0])
-    constant = Task(4, lambda w, step: (jnp.float32(1), gradient))
-    trained = solver.train(jnp.asarray(START), constant, row_of(memory, 0), memory.shared)
-    np.testing.assert_allclose(START - trained.w, trained.mass * gradient, rtol=1e-4, atol=1e-6)
+
+    @jit
+    def train(gradient):
+        memory = solver.init(POPULATION, jnp.asarray(START))
+        constant = Task(4, lambda w, step: (jnp.float32(1), gradient))
+        return solver.train(jnp.asarray(START), constant, row_of(memory, 0), memory.shared)
+
+    trained = train(CENTRE[0])
+    np.testing.assert_allclose(START - trained.w, trained.mass * CENTRE[0], rtol=1e-4, atol=1e-6)
     assert (np.asarray(trained.mass) > 0).all()
 
 
-def test_a_schedule_of_ones_and_of_halves(solver):
+def test_a_schedule_of_ones_and_of_halves(solver, jit):
     """Every solver follows its schedule: the rate is halved from the second round on."""
     halved = dataclasses.replace(inner_of(solver), schedule=Geometric(0.5))
     solver_ = halved if inner_of(solver) is solver else dataclasses.replace(solver, solver=halved)
-    memory = solver.init(POPULATION, jnp.asarray(START))
-    one_step = task(CURVATURE[0], CENTRE[0], jnp.asarray(NOISE[0]), 1)
-    first, second = (
-        solver_.train(jnp.asarray(START), one_step._replace(round=t), row_of(memory, 0), memory.shared) for t in (0, 1)
-    )
+
+    @jit
+    def train(t):
+        memory = solver.init(POPULATION, jnp.asarray(START))
+        one_step = task(CURVATURE[0], CENTRE[0], jnp.asarray(NOISE[0]), 1)._replace(round=t)
+        return solver_.train(jnp.asarray(START), one_step, row_of(memory, 0), memory.shared)
+
+    first, second = train(0), train(1)
     np.testing.assert_allclose(second.rate, first.rate / 2)
     np.testing.assert_allclose(second.mass, np.asarray(first.mass) / 2)
 
 
-def test_rates_are_numbers_that_can_be_traced(solver, memory):
+def test_rates_are_numbers_that_can_be_traced(solver, memory, jit, train_traced):
     """A grid of settings is one program: every float of a solver is a leaf of its tree."""
-    grid = jax.tree.map(lambda a: jnp.stack([jnp.asarray(a), jnp.asarray(a) / 2]), solver)
-    arguments = (row_of(memory, 0), memory.shared, CURVATURE[0], CENTRE[0], NOISE[0])
-    both = jax.vmap(lambda solver: train(solver, *arguments, 3).w)(grid)
+    grid = jax.tree.map(lambda a: np.stack([np.asarray(a), np.asarray(a) / 2]), solver)
+    arguments = (row_of(memory, 0), memory.shared, CURVATURE[0], CENTRE[0], NOISE[0], np.int32(3))
+    both = jit(jax.vmap(lambda solver: train(solver, *arguments).w))(grid)
     halved = jax.tree.map(lambda a: a / 2, solver)
-    np.testing.assert_allclose(both[0], train(solver, *arguments, 3).w, rtol=1e-6)
-    np.testing.assert_allclose(both[1], train(halved, *arguments, 3).w, rtol=1e-6)
+    np.testing.assert_allclose(both[0], train_traced(solver, *arguments).w, rtol=1e-6)
+    np.testing.assert_allclose(both[1], train_traced(halved, *arguments).w, rtol=1e-6)
     assert not np.allclose(both[0], both[1])
 
 

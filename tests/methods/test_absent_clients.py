@@ -27,7 +27,7 @@ def problem():
 
 def last_models(problem, method, rounds, seeds):
     found = fedtide.simulate(
-        problem, Bernoulli(PI), {"m": method}, rounds=rounds, seeds=seeds, evaluate_every=rounds, record_clients=False
+        problem, Bernoulli(PI), {"m": method}, rounds=rounds, seeds=seeds, evaluate_every=50, record_clients=False
     )
     return found.models["m"]
 

@@ -50,7 +50,7 @@ def test_t_is_that_of_the_one_who_gets_through(problem, play):
     np.testing.assert_allclose(states.solver.shared, [t], rtol=1e-12)
 
 
-def test_training_everyone_changes_no_bit():
+def test_training_everyone_changes_no_bit(as_shipped):
     """One of twelve gets through: those who do not may train or not."""
     access = RandomAccess(np.arange(1, 13) / 78)
     settings = {"rate": 0.05, "threshold_rate": 0.02, "level": 0.3, "mix": 0.3}

@@ -84,6 +84,6 @@ def test_the_server_s_sum_does_not_drift_in_single_precision():
     step = {"rate": 1e-3, "work": Steps(count=1, batch=1)}
     methods = {"focus": fedtide.methods.focus(**step), "mifa": fedtide.methods.mifa(**step)}
     fleet = fedtide.availability.Bernoulli(np.full(6, 0.5))
-    found = fedtide.simulate(problem, fleet, methods, rounds=4000, seeds=1, evaluate_every=4000, record_clients=False)
+    found = fedtide.simulate(problem, fleet, methods, rounds=4000, seeds=1, evaluate_every=50, record_clients=False)
     far = np.linalg.norm(found.models["mifa"][0] - problem.optimum())
     assert np.linalg.norm(found.models["focus"][0] - found.models["mifa"][0]) < 0.02 * far + 1e-3

@@ -39,7 +39,7 @@ def adafed_importance(alpha: np.ndarray, pi: np.ndarray) -> np.ndarray:
 
 def last_models(problem, method, rounds=1500, seeds=400):
     found = fedtide.simulate(
-        problem, Bernoulli(PI), {"m": method}, rounds=rounds, seeds=seeds, evaluate_every=rounds, record_clients=False
+        problem, Bernoulli(PI), {"m": method}, rounds=rounds, seeds=seeds, evaluate_every=50, record_clients=False
     )
     return found.models["m"]
 

@@ -1,5 +1,6 @@
 """Several devices share the seeds and change no bit. JAX fixes its devices at its start, hence new processes."""
 
+import functools
 import subprocess
 import sys
 
@@ -18,6 +19,7 @@ print(len(jax.devices()), found.rounds["objective"].to_list(), found.models["Fed
 """
 
 
+@functools.cache
 def run(devices: int) -> str:
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(devices)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """Memory: estimated before the run, refused with the figure."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ def setup_for(blobs, chains, method):
 def test_sizes_and_peaks_of_known_programs():
     assert memory.size_of({"a": np.zeros((3, 4), np.float32), "b": np.zeros(2, np.int8)}) == 50
     # x + 1 and its double live together for a moment, then their sum.
-    assert memory.peak_of(lambda x: (x + 1) * 2.0, jnp.zeros(100)) == 800
-    assert memory.peak_of(lambda x: ((x + 1) * (x + 2)).sum(), jnp.zeros(100)) == 1200
+    assert memory.peak(jax.make_jaxpr(lambda x: (x + 1) * 2.0)(jnp.zeros(100)).jaxpr) == 800
+    assert memory.peak(jax.make_jaxpr(lambda x: ((x + 1) * (x + 2)).sum())(jnp.zeros(100)).jaxpr) == 1200
 
 
 def test_the_state_is_counted_exactly(blobs, chains):

@@ -12,7 +12,7 @@ from fedtide.simulation.setup import Setup
 OPTIONS = {"rounds": 8, "seeds": 3, "evaluate_every": 4}
 
 
-def test_each_setting_is_its_own_simulation(blobs, chains, monkeypatch):
+def test_each_setting_is_its_own_simulation(as_shipped, blobs, chains, monkeypatch):
     monkeypatch.setattr(setup, "_STRETCH", 4)  # two stretches, of one evaluation each
     rates = (0.05, 0.2)
     found = fedtide.sweep(blobs, chains, [fedtide.methods.fedavg(rate=rate) for rate in rates], **OPTIONS)
@@ -44,7 +44,7 @@ def test_settings_share_their_structure(blobs, chains):
         fedtide.sweep(blobs, chains, [], **OPTIONS)
 
 
-def test_settings_that_do_not_fit_together_run_a_few_at_a_time(blobs, chains, monkeypatch):
+def test_settings_that_do_not_fit_together_run_a_few_at_a_time(as_shipped, blobs, chains, monkeypatch):
     settings = [fedtide.methods.fedavg(rate=rate) for rate in (0.05, 0.1, 0.2)]
     whole = fedtide.sweep(blobs, chains, settings, **OPTIONS)
     fitting, asked = Setup.fitting, []

@@ -68,7 +68,7 @@ def reproduce(
     """Run figures and tables of the papers and say which of their claims hold.
 
     Every method gets the same number of trials on validation data of a data draw of its own, then runs on others; the
-    published learning rates are run, too. Each claim has a statistic and a threshold that were fixed with it: see
+    published learning rates are run, too. The statistic and threshold that decide a claim are part of the study: see
     fedtide experiments NAME. Writes OUT/NAME/results.json and page.html.
 
     \b

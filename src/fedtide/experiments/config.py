@@ -266,8 +266,8 @@ def _explain(error: ValidationError, model: type[BaseModel], written: Any, place
             model = next((m for m in _models(field.annotation)), model)
         elif step == model.__name__:  # the alternative of a union that is a table
             continue
-        elif isinstance(step, str) and isinstance(value, dict) and isinstance(value.get(step), dict):
-            place, value = place.key(step), value[step]  # a table of tables
+        elif step != first["loc"][-1] and isinstance(value, dict) and isinstance(value.get(step), dict):
+            place, value = place.key(str(step)), value[step]  # a table of tables
         elif first["type"] == "extra_forbidden":
             return place.key(str(step)).error(f"unknown; {did_you_mean(str(step), model.model_fields)}")
         else:

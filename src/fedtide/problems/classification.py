@@ -45,6 +45,7 @@ class Classification:
     importance: Array  # [N]
     ridge: float
     model: Model
+    penalised: bool = True  # False where the ridge is 0: it then costs no passes over the parameters
 
     @property
     def label_counts(self) -> np.ndarray:
@@ -66,7 +67,7 @@ class Classification:
         return _score(self.model, params, x, y)[0]
 
     def penalty(self, params: Params) -> Array:
-        return 0.5 * self.ridge * _square_norm(params)
+        return 0.5 * self.ridge * _square_norm(params) if self.penalised else jnp.zeros(())
 
     def evaluate(self, params: Params) -> Evaluation:
         train, _ = self._by_client(*self._scores(params, self.x, self.y), self.sizes)
@@ -120,7 +121,7 @@ class Classification:
         kept: Any = (x[~held], y[~held], (sizes - given).astype(np.int32))
         out: Any = (x[held], y[held], given.astype(np.int32))
         return Classification(
-            kept[0], kept[1], kept[2], out[0], out[1], out[2], self.importance, self.ridge, self.model
+            kept[0], kept[1], kept[2], out[0], out[1], out[2], self.importance, self.ridge, self.model, self.penalised
         )  # fmt: skip
 
     def padded(self, samples: int, test_samples: int) -> "Classification":
@@ -137,7 +138,7 @@ class Classification:
             [_extended(v, length) for v in split] for split, length in ((train, samples), (test, test_samples))
         )
         return Classification(
-            x, y, self.sizes, test_x, test_y, self.test_sizes, self.importance, self.ridge, self.model
+            x, y, self.sizes, test_x, test_y, self.test_sizes, self.importance, self.ridge, self.model, self.penalised
         )  # fmt: skip
 
     def _samples(self) -> tuple[Any, Any, Any]:
@@ -221,7 +222,7 @@ def classification(
             not outside.any(), f"{name} y", labels[outside][:1], f"in 0 … {classes - 1}: the model has {classes} logits"
         )
     alpha = target_importance(importance, sizes)
-    return Classification(x, y, sizes, test_x, test_y, test_sizes, alpha, ridge, model)
+    return Classification(x, y, sizes, test_x, test_y, test_sizes, alpha, ridge, model, ridge > 0)
 
 
 def _score(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from fedtide.methods.base import Method
 from fedtide.simulation.measures import EvaluationRecord, summarise
-from fedtide.simulation.replica import Carry, Shape, Stretch, replica
+from fedtide.simulation.replica import Carry, Shape, Stretch, replica, unraveller
 from fedtide.streams import Purpose, Stream
 from fedtide.types import Evaluation, Population, Problem
 
@@ -96,15 +96,15 @@ def served(method: Method, carry: Carry) -> Array:
 
 
 @jax.jit
-def evaluate(problem: Problem, population: Population, seeds: Array, w: Array) -> tuple[EvaluationRecord, Evaluation]:
+def evaluate(problem: Problem, population: Population, w: Array) -> tuple[EvaluationRecord, Evaluation]:
     """Quality of the models w [G, R, d]."""
 
-    def one(seed: Array, w: Array) -> tuple[EvaluationRecord, Evaluation]:
-        _, unravel = ravel_pytree(problem.init(Stream(seed, Purpose.MODEL).key()))
+    def one(w: Array) -> tuple[EvaluationRecord, Evaluation]:
         by_client = problem.evaluate(unravel(w))
         return summarise(by_client, population.importance), by_client
 
-    return jax.vmap(jax.vmap(one), in_axes=(None, 0))(seeds, w)
+    unravel = unraveller(problem)
+    return jax.vmap(jax.vmap(one))(w)
 
 
 def _replicate(one: Any, method: Method, seeds: Array, *by_seed: Any) -> Any:

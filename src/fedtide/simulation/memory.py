@@ -34,12 +34,8 @@ def size_of(tree: Any) -> int:
     return sum(int(np.prod(a.shape)) * a.dtype.itemsize for a in jax.tree.leaves(tree) if hasattr(a, "dtype"))
 
 
-def peak_of(f: Any, *args: Any) -> int:
-    """An estimate of the bytes alive at once while `f(*args)` runs: what its jaxpr defines and still needs."""
-    return _peak(jax.make_jaxpr(f)(*args).jaxpr)
-
-
-def _peak(jaxpr: Jaxpr) -> int:
+def peak(jaxpr: Jaxpr) -> int:
+    """An estimate of the bytes alive at once: what the equations define and still need."""
     last = {}
     for i, equation in enumerate(jaxpr.eqns):
         for v in equation.invars:
@@ -48,17 +44,17 @@ def _peak(jaxpr: Jaxpr) -> int:
     for v in jaxpr.outvars:
         if not isinstance(v, Literal):
             last[v] = len(jaxpr.eqns)
-    alive = peak = 0
+    alive = most = 0
     made = set()
     for i, equation in enumerate(jaxpr.eqns):
-        inner = max((_peak(sub) for sub in _sub_jaxprs(equation.params)), default=0)
+        inner = max((peak(sub) for sub in _sub_jaxprs(equation.params)), default=0)
         alive += sum(_bytes(v) for v in equation.outvars)
         made.update(equation.outvars)
-        peak = max(peak, alive + inner)
+        most = max(most, alive + inner)
         gone = {v for v in equation.invars if not isinstance(v, Literal) and v in made and last[v] == i}
         alive -= sum(_bytes(v) for v in gone)
         made -= gone
-    return peak
+    return most
 
 
 def _sub_jaxprs(params: dict[str, Any]) -> list[Jaxpr]:

@@ -1,6 +1,7 @@
 """One replica: its state, what it records, and its round out of the method's parts."""
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,6 +20,7 @@ from fedtide.types import (
     Evaluation,
     Memory,
     Observation,
+    Params,
     Population,
     Problem,
     State,
@@ -82,9 +84,15 @@ class Shape(NamedTuple):
 
 def replica(method: Method, problem: Problem, population: Population, seed: Array, shape: Shape) -> "Replica":
     """One replica, ready to run rounds."""
-    _, unravel = ravel_pytree(problem.init(Stream(seed, Purpose.MODEL).key()))
     starts = jnp.cumsum(population.sizes) - population.sizes
-    return Replica(method, problem, population, starts, unravel, seed, shape)
+    return Replica(method, problem, population, starts, unraveller(problem), seed, shape)
+
+
+def unraveller(problem: Problem) -> Callable[[Array], Params]:
+    """Parameters from their vector [d]: a matter of shapes, so that nothing is computed for it."""
+    found = []
+    jax.eval_shape(lambda: found.append(ravel_pytree(problem.init(jax.random.key(0)))[1]))
+    return found[0]
 
 
 class Replica(NamedTuple):

@@ -15,13 +15,14 @@ from fedtide.errors import FedtideError, InvalidInput, require, whole
 from fedtide.methods.base import Method, title_of
 from fedtide.simulation import engine, memory
 from fedtide.simulation.cohorts import capacity_for
-from fedtide.simulation.replica import Carry, Shape, replica
+from fedtide.simulation.replica import Carry, Replica, Shape, unraveller
 from fedtide.simulation.traces import Span, Traces, spans
 from fedtide.types import Population
 
 log = logging.getLogger("fedtide")
 
 _STRETCH, _GPU_STRETCH = 50, 200  # rounds between two visits of the host, which a GPU waits for
+_CACHE = 2**20  # bytes near a CPU core
 _RECORD_LIMIT = 50_000_000  # rows of the table of clients that are recorded without being asked for
 _TRACE_LIMIT = 256_000_000  # client-rounds of a stretch, all seeds
 
@@ -52,7 +53,7 @@ class Setup:
             "availability.clients", availability.clients, f"{clients}, as the problem's number of clients",
         )  # fmt: skip
         self.seed_list = _seeds(seeds)
-        self.seeds = jnp.asarray(self.seed_list, jnp.uint32)
+        self.seeds = jax.device_put(np.asarray(self.seed_list, np.uint32))
         self.rounds, self.evaluate_every, self.history = rounds, evaluate_every, history
         self.availability, self.chunk = availability, chunk
         self.problem = jax.tree.map(_on_device, problem)
@@ -61,13 +62,13 @@ class Setup:
         needs_optimum = any(p.needs_optimum and (skew or not p.selects_by_loss) for p in policies)
         self.population = Population(
             importance=_on_device(np.asarray(problem.importance)),
-            sizes=jnp.asarray(problem.sizes, jnp.int32),
+            sizes=_on_device(np.asarray(problem.sizes, np.int32)),
             availability=_vector(availability.availability),  # pyright: ignore[reportAttributeAccessIssue]
             correlation=_vector(availability.correlation),  # pyright: ignore[reportAttributeAccessIssue]
             optimum=_vector(problem.client_optima()) if needs_optimum else None,
             labels=_vector(getattr(problem, "label_counts", None)),
         )
-        w = ravel_pytree(problem.init(jax.random.key(0)))[0]
+        w = jax.eval_shape(lambda: ravel_pytree(problem.init(jax.random.key(0)))[0])
         if w.dtype != jnp.result_type(float):
             raise FedtideError(f"model: parameters of type {w.dtype}; all must be {jnp.result_type(float)} here")
         self.parameters = w.size
@@ -101,13 +102,19 @@ class Setup:
         )
 
     def choose_chunk(self, method: Method, settings: int = 1) -> int | None:
-        """Clients trained at a time: all (None) where that takes less than half of the memory there is now."""
+        """Clients trained at a time: all (None) where that takes less than half of the memory there is now.
+
+        On a CPU one, where one's step already fills the cache: its numbers then are still there when they are needed.
+        """
         if self.chunk is not None:
             return self.chunk
+        each = self._per_client(method)
+        if jax.default_backend() == "cpu" and each > _CACHE:
+            return 1
         available = memory.device_memory()
         if available is None:
             return None
-        rows = max(1, available // (2 * self._at_once(settings) * self._per_client(method)))
+        rows = max(1, available // (2 * self._at_once(settings) * each))
         return None if rows >= max(self._capacities(method)) else int(rows)
 
     def fitting(self, label: str, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
@@ -119,22 +126,19 @@ class Setup:
     def memory(self, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
         """Bytes that running the method keeps on the device."""
         replicas = settings * len(self.seed_list)
-        carry = self.state(method)
+        carry = settings * memory.size_of(self.state(method))
         capacity, query = self._capacities(method)
         rows = min(chunk or max(capacity, query), max(capacity, query))
         cohort = self._at_once(settings) * (rows * self._per_client(method) + capacity * 8 * self.parameters)
         clients = len(self.population.sizes)
         span = max(self.plan, key=lambda s: s.length)
         per_round = 40 + (13 * clients if self.record_clients else clients)
-        return memory.Estimate(
-            memory.size_of(self.problem), replicas * memory.size_of(carry), cohort, replicas * span.length * per_round
-        )
+        return memory.Estimate(memory.size_of(self.problem), carry, cohort, replicas * span.length * per_round)
 
     def state(self, method: Method) -> Carry:
-        """The shapes of all that one replica carries from round to round, with two leading axes of length 1."""
-        past = jnp.zeros((1, 0, len(self.population.sizes)), bool)
-        return jax.eval_shape(
-            lambda m: engine.start(m, self.problem, self.population, self.seeds[:1], past, 0), batch([method])
+        """The shapes of all that the method's replicas [1, R, …] carry from round to round."""
+        return engine.start.eval_shape(
+            batch([method]), self.problem, self.population, self.seeds, self.traces.past, self.history
         )
 
     def _capacities(self, method: Method) -> tuple[int, int]:
@@ -151,10 +155,16 @@ class Setup:
 
     def _per_client(self, method: Method) -> int:
         """Bytes that one client's local step needs."""
-        alone = Shape(1, 1, 1, 0, None, False)
-        one = replica(method, self.problem, self.population, jnp.uint32(0), alone)
         w = jax.ShapeDtypeStruct((self.parameters,), jnp.result_type(float))
-        return memory.peak_of(one.one_step, w) + 4 * 4 * self.parameters
+        step = _one_step.trace(method, self.problem, self.population, w)
+        return memory.peak(step.jaxpr.jaxpr) + 4 * 4 * self.parameters
+
+
+@jax.jit
+def _one_step(method: Method, problem: Any, population: Population, w: Array) -> tuple[Array, Array]:
+    """A single client's single gradient. It is looked at, never run: any whole numbers do for where samples start."""
+    starts, alone = population.sizes, Shape(1, 1, 1, 0, None, False)
+    return Replica(method, problem, population, starts, unraveller(problem), jnp.uint32(0), alone).one_step(w)
 
 
 def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[str, Method]:
@@ -186,7 +196,7 @@ def fitted(method: Method, problem: Any) -> Method:
 
 def batch(settings: Sequence[Method]) -> Method:
     """Methods of one structure as one method whose numbers have a leading axis [G]."""
-    return jax.tree.map(lambda *leaves: jnp.stack([_on_device(np.asarray(leaf)) for leaf in leaves]), *settings)
+    return jax.tree.map(lambda *leaves: _on_device(np.stack([np.asarray(leaf) for leaf in leaves])), *settings)
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
@@ -199,8 +209,8 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
 
 
 def _on_device(leaf: Any) -> Array:
-    array = np.asarray(leaf)
-    return jnp.asarray(array, jnp.result_type(float)) if array.dtype.kind == "f" else jnp.asarray(array)
+    array = np.asarray(leaf)  # converted here: on the device each shape would compile a program for it
+    return jax.device_put(array.astype(jnp.result_type(float)) if array.dtype.kind == "f" else array)
 
 
 def _vector(values: Any) -> Array | None:

@@ -211,7 +211,7 @@ class _Run:
                 carry, done = jax.tree.map(jnp.asarray, saved.carry), saved.rounds
                 self._check_parts(done)
         if done == 0:
-            evaluation, _ = engine.evaluate(setup.problem, setup.population, setup.seeds, carry.w)
+            evaluation, _ = engine.evaluate(setup.problem, setup.population, carry.w)
             self._keep(initial_rows(self.label, setup.seed_list, _first(evaluation)), {}, 0)
         report(self.label, done, setup.rounds)
         carry = engine.spread(carry, setup.devices)
@@ -221,7 +221,7 @@ class _Run:
             trace = setup.traces[span]
             shape = setup.shape(self.method, span, self.chunk)
             carry, stretch = engine.run_stretch(
-                method, setup.problem, setup.population, setup.seeds, carry, jnp.int32(span.first), trace, shape
+                method, setup.problem, setup.population, setup.seeds, carry, np.int32(span.first), trace, shape
             )
             stretch = _first(stretch)
             self._keep(
@@ -234,7 +234,7 @@ class _Run:
             if self.place is not None:
                 checkpoint.save(self.place / "state.safetensors", carry, span.end, run)
             report(self.label, span.end, setup.rounds)
-        return np.asarray(engine.served(method, carry)[0])
+        return np.asarray(engine.served(method, carry))[0]
 
     def _keep(self, rounds: Columns, clients: Columns, end: int) -> None:
         """Keeps a stretch's records: in memory, or on disk where there is a folder."""
@@ -279,4 +279,4 @@ def _read(file: Path) -> "polars.DataFrame":
 
 def _first(tree: Any) -> Any:
     """The only setting of a batch of one."""
-    return jax.tree.map(lambda a: np.asarray(a[0]), tree)
+    return jax.tree.map(lambda a: np.asarray(a)[0], tree)

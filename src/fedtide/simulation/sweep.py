@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedtide.availability.base import Process
@@ -86,7 +85,7 @@ def _run(setup: Setup, settings: Sequence[Method], chunk: int | None) -> Iterato
     carry = engine.spread(carry, setup.devices)
     for span in setup.plan:
         shape = setup.shape(settings[0], span, chunk)
-        trace, first = setup.traces[span], jnp.int32(span.first)
+        trace, first = setup.traces[span], np.int32(span.first)
         carry, stretch = engine.run_stretch(
             method, setup.problem, setup.population, setup.seeds, carry, first, trace, shape
         )

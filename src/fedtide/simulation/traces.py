@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from fedtide.availability.base import Process, advance, begin
@@ -52,18 +52,20 @@ class Traces:
     def __init__(self, process: Process, seeds: Array, plan: list[Span], history: int):
         self.process, self.seeds, self.history = process, seeds, history
         state = _begin(process, seeds)
-        self.past, state = _advance(process, state, seeds, jnp.int32(0), history)
+        self.past: Any = np.zeros((len(seeds), 0, process.clients), bool)
+        if history:
+            self.past, _, state = _advance(process, state, seeds, np.int32(0), history)
         self._states = {}
         most = 0
         for span in plan:
             self._states[span] = state
-            trace, state = _advance(process, state, seeds, jnp.int32(history + span.first), span.length)
-            most = max(most, int(trace.sum(axis=-1).max()))
+            _, largest, state = _advance(process, state, seeds, np.int32(history + span.first), span.length)
+            most = max(most, int(largest))
         self.most = most
 
     def __getitem__(self, span: Span) -> Array:
         """bool[R, rounds, N]."""
-        start = jnp.int32(self.history + span.first)
+        start = np.int32(self.history + span.first)
         return _advance(self.process, self._states[span], self.seeds, start, span.length)[0]
 
 
@@ -73,5 +75,7 @@ def _begin(process: Process, seeds: Array) -> Any:
 
 
 @functools.partial(jax.jit, static_argnames="rounds")
-def _advance(process: Process, state: Any, seeds: Array, start: Array, rounds: int) -> tuple[Array, Any]:
-    return jax.vmap(lambda state, seed: advance(process, state, seed, start, rounds))(state, seeds)
+def _advance(process: Process, state: Any, seeds: Array, start: Any, rounds: int) -> tuple[Array, Array, Any]:
+    """(who is there bool[R, rounds, N], the most that are there in a round, the states after the rounds)."""
+    trace, state = jax.vmap(lambda state, seed: advance(process, state, seed, start, rounds))(state, seeds)
+    return trace, trace.sum(axis=-1).max(), state

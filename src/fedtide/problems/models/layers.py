@@ -1,14 +1,10 @@
 """Layers as pure functions, samples last: images are [c, h, w, b], features [n, b].
 
-With the samples last a convolution is one product, weight [o, c k k] × patches [c k k, h w b], whose result is the next
-layer's image as it lies in memory. Under `vmap` over clients the products become batched products; a grouped
-convolution, which is slow on every device, never arises. Parameters have the shapes, and start as, PyTorch's.
+Parameters have the shapes, and start as, PyTorch's.
 """
 
-import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +12,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from fedtide.errors import require
+from fedtide.problems.models.products import convolve, product
 from fedtide.types import Params
 
 
@@ -28,7 +25,7 @@ def features(inputs: int | tuple[int, ...]) -> int:
 
 def image_shape(inputs: int | tuple[int, ...]) -> tuple[int, int, int]:
     """(height, width, channels) of a sample; one channel where it is not said."""
-    shape = (inputs,) if isinstance(inputs, int) else tuple(inputs)
+    shape = tuple([inputs] if isinstance(inputs, int) else inputs)
     require(len(shape) in (2, 3) and min(shape) >= 1, "inputs", inputs, "(height, width) or (height, width, channels)")
     return (shape[0], shape[1], shape[2] if len(shape) == 3 else 1)
 
@@ -66,82 +63,13 @@ def dense(layer: Params, x: Array, out: DTypeLike | None = None) -> Array:
 
 def convolution(layer: Params, x: Array, padding: int = 0) -> Array:
     """The convolution of x [c, h, w, b] with the layer's weight [o, c, k, k], stride 1; without the bias."""
-    weight = layer["weight"]
     if padding:
         x = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
-    columns = patches(x, weight.shape[-1])
-    y = product(weight.reshape(len(weight), -1), columns.reshape(len(columns), -1), x.dtype)
-    return y.reshape(len(weight), *columns.shape[1:])
+    return convolve(layer["weight"], x)
 
 
 def add_bias(layer: Params, x: Array) -> Array:
     return x + layer["bias"].astype(x.dtype)[:, None, None, None]
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def product(weight: Array, x: Array, out: Any) -> Array:
-    """weight [o, n] × x [n, b] in x's precision, summed in float32 at least.
-
-    Its own derivative, because the general one would multiply float32 by bfloat16 in the backward pass: here both
-    products there are in x's precision, too, and only the weight's gradient is as precise as the weight.
-    """
-    return jnp.matmul(weight.astype(x.dtype), x, preferred_element_type=out)
-
-
-def _product_forward(weight: Array, x: Array, out: Any) -> tuple[Array, tuple[Array, Array]]:
-    return product(weight, x, out), (weight, x)
-
-
-def _product_backward(out: Any, kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
-    weight, x = kept
-    dy = dy.astype(x.dtype)
-    return (
-        jax.lax.dot_general(dy, x, (((1,), (1,)), ((), ())), preferred_element_type=weight.dtype),
-        jax.lax.dot_general(weight.astype(x.dtype), dy, (((0,), (0,)), ((), ()))),
-    )
-
-
-product.defvjp(_product_forward, _product_backward)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def patches(x: Array, k: int) -> Array:
-    """All k × k windows of x [c, h, w, b], as [c k k, h − k + 1, w − k + 1, b]: shifted views, stacked."""
-    c, h, w, b = x.shape
-    high, wide = h - k + 1, w - k + 1
-    if high == wide == 1:
-        return x.reshape(c * k * k, 1, 1, b)
-    x = jnp.stack([x[:, :, j : j + wide] for j in range(k)], axis=1)
-    x = jnp.stack([x[:, :, i : i + high] for i in range(k)], axis=1)
-    return x.reshape(c * k * k, high, wide, b)
-
-
-def _patches_forward(x: Array, k: int) -> tuple[Array, None]:
-    return patches(x, k), None
-
-
-def _patches_backward(k: int, kept: None, dy: Array) -> tuple[Array]:
-    """Every pixel sums what its windows got."""
-    n, high, wide, b = dy.shape
-    if high == wide == 1:
-        return (dy.reshape(n // (k * k), k, k, b),)
-    parts = dy.reshape(n // (k * k), k, k, high, wide, b).astype(jnp.promote_types(dy.dtype, jnp.float32))
-    if jax.default_backend() == "cpu":  # rows, then columns: 2 k terms in place of k²
-        rows = sum(_padded(parts[:, i], {2: i}, k) for i in range(k))
-        rows = jax.lax.optimization_barrier(rows)  # else it is computed anew for each of its k uses
-        dx = sum(_padded(rows[:, j], {2: j}, k) for j in range(k))
-    else:  # one pass over memory
-        dx = sum(_padded(parts[:, i, j], {1: i, 2: j}, k) for i in range(k) for j in range(k))
-    return (jnp.asarray(dx, dy.dtype),)
-
-
-def _padded(x: Array, before: dict[int, int], k: int) -> Array:
-    """x with k − 1 zeros more along each axis of `before`, so many of them at its start."""
-    pads = [(before[axis], k - 1 - before[axis]) if axis in before else (0, 0) for axis in range(x.ndim)]
-    return jnp.pad(x, pads)
-
-
-patches.defvjp(_patches_forward, _patches_backward)
 
 
 def pool(x: Array) -> Array:

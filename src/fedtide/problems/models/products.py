@@ -1,0 +1,158 @@
+"""Convolutions as products of matrices, with derivatives of their own. Images are [c, h, w, b], samples last.
+
+A convolution is one product, weight [o, c k k] × patches [c k k, h w b], whose result is the next layer's image as it
+lies in memory. Under `vmap` over clients it becomes a batched product; a grouped convolution, which is slow on every
+device, never arises.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+_CACHED = 2**18  # numbers of patches that stay near a CPU core
+
+
+def product(weight: Array, x: Array, out: Any) -> Array:
+    """weight [o, n] × x [n, b] in x's precision, summed in float32 at least; the result is of type `out`.
+
+    Its own derivative, because the general one would multiply float32 by bfloat16 in the backward pass: here both
+    products there are in x's precision, too, and only the weight's gradient is as precise as the weight.
+    """
+    return _product(weight, x, out)
+
+
+def convolve(weight: Array, x: Array) -> Array:
+    """The convolution of x [c, h, w, b] with weight [o, c, k, k], stride 1, without padding."""
+    outputs, _, k, _ = weight.shape
+    matrix = weight.reshape(outputs, -1)
+    if jax.default_backend() == "cpu":
+        return _in_blocks(matrix, x, k)
+    columns: Any = _patches(x, k)
+    return product(matrix, columns.reshape(len(columns), -1), x.dtype).reshape(outputs, *columns.shape[1:])
+
+
+def _times(weight: Array, x: Array, out: Any) -> Array:
+    return jnp.matmul(weight.astype(x.dtype), x, preferred_element_type=out)
+
+
+def _for_weight(weight: Array, x: Array, dy: Array) -> Array:
+    return jax.lax.dot_general(dy, x, (((1,), (1,)), ((), ())), preferred_element_type=weight.dtype)
+
+
+def _for_input(weight: Array, dy: Array) -> Array:
+    return jax.lax.dot_general(weight.astype(dy.dtype), dy, (((0,), (0,)), ((), ())))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _product(weight: Array, x: Array, out: Any) -> Any:
+    return _times(weight, x, out)
+
+
+def _product_forward(weight: Array, x: Array, out: Any) -> tuple[Array, tuple[Array, Array]]:
+    return _times(weight, x, out), (weight, x)
+
+
+def _product_backward(out: Any, kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
+    weight, x = kept
+    dy = dy.astype(x.dtype)
+    return _for_weight(weight, x, dy), _for_input(weight, dy)
+
+
+_product.defvjp(_product_forward, _product_backward)
+
+
+# All at once, for a GPU: few kernels, each of them large.
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _patches(x: Array, k: int) -> Any:
+    """All k × k windows of x [c, h, w, b], as [c k k, h − k + 1, w − k + 1, b]: shifted views, stacked."""
+    c, h, w, b = x.shape
+    high, wide = h - k + 1, w - k + 1
+    if high == wide == 1:
+        return x.reshape(c * k * k, 1, 1, b)
+    x = jnp.stack([x[:, :, j : j + wide] for j in range(k)], axis=1)
+    x = jnp.stack([x[:, :, i : i + high] for i in range(k)], axis=1)
+    return x.reshape(c * k * k, high, wide, b)
+
+
+def _patches_backward(k: int, kept: None, dy: Array) -> tuple[Array]:
+    """Every pixel sums what its windows got, in one pass over memory."""
+    n, high, wide, b = dy.shape
+    if high == wide == 1:
+        return (dy.reshape(n // (k * k), k, k, b),)
+    parts = dy.reshape(n // (k * k), k, k, high, wide, b).astype(jnp.promote_types(dy.dtype, jnp.float32))
+    dx = sum(_shifted(parts[:, i, j], {1: i, 2: j}, k) for i in range(k) for j in range(k))
+    return (jnp.asarray(dx, dy.dtype),)
+
+
+_patches.defvjp(lambda x, k: (_patches(x, k), None), _patches_backward)
+
+
+def _shifted(x: Array, by: dict[int, int], k: int) -> Array:
+    """x with k − 1 zeros more along each axis of `by`, so many of them at its start."""
+    pads = [(by[axis], k - 1 - by[axis]) if axis in by else (0, 0) for axis in range(x.ndim)]
+    return jnp.pad(x, pads)
+
+
+# Some rows of the image after the other, for a CPU: patches are made, used and forgotten within the cache.
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _in_blocks(matrix: Array, x: Array, k: int) -> Any:
+    rows, blocks, columns = _blocks(matrix, x, k)
+    block = lambda i: _times(matrix, columns(x, i * rows), x.dtype).reshape(len(matrix), rows, -1, x.shape[-1])  # noqa: E731
+    if blocks == 1:
+        return block(0)
+    y = jax.lax.map(block, jnp.arange(blocks)).swapaxes(0, 1)
+    return y.reshape(len(matrix), blocks * rows, *y.shape[3:])
+
+
+def _in_blocks_backward(k: int, kept: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
+    matrix, x = kept
+    rows, blocks, columns = _blocks(matrix, x, k)
+    c, _, _, b = x.shape
+    wide = dy.shape[2]
+    exact = jnp.promote_types(x.dtype, jnp.float32)
+
+    def block(n: Array | int, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+        first = n * rows
+        d = jax.lax.dynamic_slice_in_dim(dy, first, rows, axis=1).reshape(len(matrix), -1)
+        parts = _for_input(matrix, d).reshape(c, k, k, rows, wide, b).astype(exact)
+        dx = sums[1]
+        for i in range(k):
+            row = sum(_shifted(parts[:, i, j], {2: j}, k) for j in range(k))
+            before = jax.lax.dynamic_slice_in_dim(dx, first + i, rows, axis=1)
+            dx = jax.lax.dynamic_update_slice_in_dim(dx, before + row, first + i, axis=1)
+        return sums[0] + _for_weight(matrix, columns(x, first), d), dx
+
+    zeros = jnp.zeros_like(matrix), jnp.zeros(x.shape, exact)
+    dw, dx = block(0, zeros) if blocks == 1 else jax.lax.fori_loop(0, blocks, block, zeros)
+    return dw, dx.astype(x.dtype)
+
+
+_in_blocks.defvjp(lambda matrix, x, k: (_in_blocks(matrix, x, k), (matrix, x)), _in_blocks_backward)
+
+
+def _blocks(matrix: Array, x: Array, k: int) -> tuple[int, int, Callable[[Array, Array | int], Array]]:
+    """(rows of a block, blocks, the patches [c k k, rows w b] of the block that starts at a row)."""
+    c, h, w, b = x.shape
+    high, wide = h - k + 1, w - k + 1
+    # Every block reads the weight anew: it should be worth it.
+    most = max(_CACHED, matrix.size) // (c * k * k * wide * b)
+    rows = max(n for n in range(1, high + 1) if high % n == 0 and n <= max(most, 1))
+
+    def columns(x: Array, first: Array | int) -> Array:
+        x = jax.lax.dynamic_slice_in_dim(x, first, rows + k - 1, axis=1) if rows < high else x
+        if rows == wide == 1:
+            return x.reshape(c * k * k, b)
+        # Slices at computed places: a stack of views would ask for every number which view it is of.
+        x = jax.vmap(lambda j: jax.lax.dynamic_slice_in_dim(x, j, wide, axis=2), out_axes=1)(jnp.arange(k))
+        x = jax.vmap(lambda i: jax.lax.dynamic_slice_in_dim(x, i, rows, axis=2), out_axes=1)(jnp.arange(k))
+        return x.reshape(c * k * k, rows * wide * b)
+
+    return rows, high // rows, columns

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fedtide.experiments import tuning
+from fedtide.experiments import trials
 
 TUNE = """
 [tune]
@@ -76,7 +76,7 @@ def test_what_is_stopped_leaves_nothing(fedtide, tunable, monkeypatch, fault, st
     def stop(*arguments, **options):
         raise fault
 
-    monkeypatch.setattr(tuning, "sweep", stop)
+    monkeypatch.setattr(trials, "sweep", stop)
     result = fedtide("tune", "small.toml")
     assert result.exit_code == status
     assert result.stderr.splitlines()[-1] == line

@@ -51,8 +51,7 @@ def test_stored_results_are_those_of_packaged_studies_and_small(reproduce):
         found = json.loads(text)
         assert found["name"] == path.stem
         assert path.stat().st_size < 500_000
-        assert "/home/" not in text
-        assert "/work/" not in text
+        assert '"/' not in text  # names of files, not where they lay
 
 
 def test_stored_results_were_run_as_the_studies_say(reproduce):

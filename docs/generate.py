@@ -47,11 +47,12 @@ from fedtide import (
 from fedtide.cli import app
 from fedtide.experiments import as_written, claims, dumps, settings, study
 from fedtide.experiments.arguments import in_words
-from fedtide.experiments.config import Config, Local, MethodChoice, Run, Tune, toml
+from fedtide.experiments.config import Config, Local, MethodChoice, Run, Tune
 from fedtide.experiments.reproduce import reproduce as run_study
 from fedtide.methods.meanings import meaning as meaning_of
 from fedtide.partitioners.base import deferred
 from fedtide.problems import models
+from fedtide.tomls import toml
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -17,6 +17,7 @@ def test_names():
         "random_access",
         "diurnal",
         "phones",
+        "fleet",
         "trace",
         "paper_population",
         "spatial_population",

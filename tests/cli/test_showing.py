@@ -7,7 +7,7 @@ import pytest
 
 from fedtide import availability, methods
 from fedtide.experiments import build, loads
-from fedtide.experiments.config import toml
+from fedtide.tomls import toml
 
 COMMANDS = ("demo", "run", "tune", "resume", "report", "check", "theory", "methods", "availability", "cite", "data",
             "experiments", "reproduce")  # fmt: skip

@@ -15,7 +15,7 @@ SEEDS = 400
 ROUNDS = 240  # whole cycles of every example that has one: 24-round days, turns of 3 × 2 rounds, a 4-round trace
 Z = 5.7  # seeds are independent, so their spread accounts for autocorrelation; a client fails by chance at 2e-8
 DETERMINISTIC = {"always", "cyclic"}
-FOLLOWS_A_CLOCK = {"cyclic", "diurnal", "phones"}
+FOLLOWS_A_CLOCK = {"cyclic", "diurnal", "fleet", "phones"}
 
 every = pytest.mark.parametrize("name", CATALOGUE)
 

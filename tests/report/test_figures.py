@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedtide.report import classes, curves, figures, maps, svg
-from fedtide.report.fleet import fleet
+from fedtide.report.clients import fleet
 from fedtide.report.picture import COLUMNS, EXCLUDED, INCLUDED, ROWS
 from fedtide.report.statistics import labels
 

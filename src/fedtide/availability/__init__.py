@@ -8,6 +8,7 @@ from fedtide.availability.clusters import Clusters
 from fedtide.availability.cyclic import Cyclic
 from fedtide.availability.diurnal import Diurnal
 from fedtide.availability.finite_chain import FiniteChain
+from fedtide.availability.fleet import Fleet
 from fedtide.availability.markov import Markov
 from fedtide.availability.phones import Phones
 from fedtide.availability.populations import paper_population, spatial_population
@@ -23,6 +24,7 @@ __all__ = [
     "Diurnal",
     "Entry",
     "FiniteChain",
+    "Fleet",
     "Markov",
     "Phones",
     "Process",

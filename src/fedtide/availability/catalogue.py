@@ -11,6 +11,7 @@ from fedtide.availability.clusters import Clusters
 from fedtide.availability.cyclic import Cyclic
 from fedtide.availability.diurnal import Diurnal
 from fedtide.availability.finite_chain import FiniteChain
+from fedtide.availability.fleet import fleet
 from fedtide.availability.markov import Markov
 from fedtide.availability.phones import Phones
 from fedtide.availability.populations import paper_population, spatial_population
@@ -58,6 +59,19 @@ _ENTRIES = (
     Entry("random_access", RandomAccess, {"probabilities": [0.4, 0.2, 0.2, 0.1, 0.1], "users": 2}),
     Entry("diurnal", Diurnal, {"base": 0.5, "zone": [0.0, 0.25, 0.5, 0.75], "persistence": 0.7, "period": 24}),
     Entry("phones", Phones, {"rule": "charging", "round_minutes": 60, "clients": 10}),
+    Entry(
+        "fleet",
+        fleet,
+        {
+            "availability": [0.1, 0.2, 0.3, 0.4, 0.6, 0.9],
+            "hours": [1.0, 2.0, 4.0, 2.0, 3.0, 1.5],
+            "profile": [0.2] * 8 + [-0.3] * 8 + [0.1] * 8,
+            "membership": [-1, -1, 0, 0, 1, 1],
+            "coupling": [0.5, 0.3],
+            "cluster_hours": [2.0, 1.0],
+            "round_seconds": 3600,
+        },
+    ),
     Entry("trace", trace, {"matrix": [[1, 0, 1], [1, 1, 0], [0, 1, 0], [0, 1, 1]], "random_start": True}),
     Entry("paper_population", paper_population, {"clients": 8}),
     Entry("spatial_population", spatial_population, {"clusters": 4, "clients_per_cluster": 2}),

@@ -1,19 +1,15 @@
 """Phones as they were measured."""
 
 import dataclasses
-import math
 from typing import Literal, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from fedtide.availability.base import count_clients, lag_one
-from fedtide.availability.drifting import Drifting
+from fedtide.availability.daily import DAY, Daily, swing
 from fedtide.errors import require
 from fedtide.types import part
-
-DAY = 86_400  # seconds
 
 
 class Rule(NamedTuple):
@@ -43,7 +39,7 @@ RULES = {
 
 
 @part
-class Phones(Drifting):
+class Phones(Daily):
     """Phones drawn from what was fitted to a real trace, under a rule of eligibility, with the hours of the day.
 
     π_k ~ Beta(a, b) and relaxation time τ_k ~ lognormal, independently, from `population_seed`; a share of the phones
@@ -101,27 +97,11 @@ class Phones(Drifting):
         if daily:
             object.__setattr__(self, "profile", np.asarray(rule.by_hour))
             object.__setattr__(self, "profile", self.profile / self._clock().mean() - 1)
-        room = (1 - pi) / np.maximum(pi * np.max(self.profile), 1e-12)
-        object.__setattr__(self, "swing", np.minimum(1, room))
+        object.__setattr__(self, "swing", swing(pi, float(np.max(self.profile))))
 
     @property
     def correlation(self) -> np.ndarray:
         """The long-run lag-1 correlation: of all pairs of consecutive rounds, over a day."""
-        pi, keep, swing = (np.asarray(v, np.float64) for v in (self.availability, self.persistence, self.swing))
-        now = self._clock()
-        after = np.roll(now, -1)
-        smaller = pi * (1 + swing * np.minimum(now, after).mean())
-        product = pi**2 * (1 + swing**2 * (now * after).mean())
-        return lag_one(pi, keep * smaller + (1 - keep) * product)
-
-    def marginal(self, t: Array | int) -> Array:
-        # Whole seconds in 32 bits: exact for 136 years of rounds.
-        second = (jnp.asarray(t, jnp.uint32) * self.round_seconds + self.start_second) % DAY
-        relative = jnp.interp(second / 3600 - 0.5, jnp.arange(24.0), jnp.asarray(self.profile), period=24)
-        return self.availability * (1 + self.swing * relative)
-
-    def _clock(self) -> np.ndarray:
-        """The profile in each round until the clock shows the same time again."""
-        rounds = np.arange(DAY // math.gcd(DAY, self.round_seconds))
-        second = (rounds * self.round_seconds + self.start_second) % DAY
-        return np.interp(second / 3600 - 0.5, np.arange(24), np.asarray(self.profile, np.float64), period=24)
+        keep = np.asarray(self.persistence, np.float64)
+        kept, redrawn = self._again()
+        return lag_one(np.asarray(self.availability, np.float64), keep * kept + (1 - keep) * redrawn)

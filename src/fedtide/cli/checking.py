@@ -33,9 +33,9 @@ def check(
 
 def _facts(path: Path) -> Iterator[tuple[str, str]]:
     from fedtide.experiments import build, load
-    from fedtide.experiments.config import toml
     from fedtide.simulation import memory
     from fedtide.simulation.setup import Setup, fitted
+    from fedtide.tomls import toml
 
     config = load(path)
     experiment = build(config)

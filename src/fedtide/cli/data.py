@@ -213,8 +213,8 @@ def _of_data(name: str, given: dict[str, Any], data_dir: Path | None) -> _Held:
     from fedtide import partitioners
     from fedtide.data import CATALOGUE, load
     from fedtide.experiments.arguments import Context, named
-    from fedtide.experiments.config import toml
     from fedtide.experiments.place import Place
+    from fedtide.tomls import toml
 
     loaded = load(name, data_dir)
     clients, seed, partition = given.get("clients", 20), given.get("seed", 0), given.get("partition", "dirichlet")

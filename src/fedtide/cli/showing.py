@@ -131,7 +131,7 @@ def _meanings(entry: Any) -> Table:
 
 def _local(work: Any) -> str:
     """Local work as a configuration writes it."""
-    from fedtide.experiments.config import toml
+    from fedtide.tomls import toml
     from fedtide.work import Epochs, FullBatch, RandomSteps
 
     if isinstance(work, FullBatch):
@@ -153,7 +153,7 @@ def _settings(build: Callable[..., Any]) -> Table:
 
 def _default(parameter: inspect.Parameter) -> str:
     from fedtide.experiments import as_written
-    from fedtide.experiments.config import toml
+    from fedtide.tomls import toml
 
     if parameter.default is inspect.Parameter.empty:
         return "(needed)"

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from fedtide.experiments.build import Experiment, as_written, build, settings
-from fedtide.experiments.config import Config, adjusted, demo, dumps, load, loads
+from fedtide.experiments.config import Config, adjusted, demo, load, loads
+from fedtide.tomls import dumps
 
 if TYPE_CHECKING:
     from fedtide.experiments.tuning import Tuning, tune

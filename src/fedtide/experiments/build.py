@@ -27,7 +27,7 @@ from fedtide import (
 from fedtide.availability import Process
 from fedtide.errors import FedtideError
 from fedtide.experiments.arguments import Build, Context, is_file, named, parameters, plain
-from fedtide.experiments.config import Config, Local, MethodChoice
+from fedtide.experiments.config import Config, Local, MethodChoice, validated
 from fedtide.experiments.place import Place
 from fedtide.methods import Method
 from fedtide.partitioners import Partitioner
@@ -71,6 +71,18 @@ def build_method(config: Config, index: int, choice: MethodChoice, sizes: Array)
     return _method(choice, place, Context(config.origin.folder, _kinds(), work))
 
 
+def named_method(table: dict[str, Any], local: dict[str, Any], sizes: Any, place: Place) -> Method:
+    """The method that a table names, with the local work of another one; for configurations that are not files."""
+    choice = validated(MethodChoice, table, place.key("method"))
+    work = _work(validated(Local, local, place.key("local")), choice.local, sizes, place.key("method"))
+    return _method(choice, place.key("method"), Context(kinds=_kinds(), work=work))
+
+
+def named_problem(table: dict[str, Any], place: Place, folder: Path = Path()) -> types.Problem:
+    """The problem that a table names; for configurations that are not files."""
+    return named(table, _builders(problems.CATALOGUE), place.key("problem"), Context(folder, _kinds()))
+
+
 def tunable(choice: MethodChoice) -> dict[str, inspect.Parameter | None]:
     """The arguments of a method's table that can be tried at several values, by dotted name: `rate`, `solver.mu`.
 
@@ -97,7 +109,7 @@ def located(config: Config) -> dict[str, Any]:
 
 
 def _located(table: dict[str, Any], catalogue: dict[str, Build], folder: Path) -> dict[str, Any]:
-    known = settings(catalogue[table["name"]])
+    known = settings(catalogue[table["name"]]) if table["name"] in catalogue else {}  # a problem given in Python
     found = {}
     for key, value in table.items():
         if isinstance(value, dict) and value.get("name") in catalogue:  # a process inside another

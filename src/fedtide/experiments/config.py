@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraint
 
 from fedtide.errors import did_you_mean
 from fedtide.experiments.place import Place
+from fedtide.tomls import dumps
 
 Word = Annotated[str, StringConstraints(min_length=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
@@ -209,43 +210,6 @@ def adjusted(config: Config, **run: Any) -> Config:
     written = config.model_dump(exclude_unset=True)
     written["run"] |= changed
     return loads(dumps(written), config.origin.source, config.origin.folder)
-
-
-def dumps(written: dict[str, Any], inline: bool = False) -> str:
-    """TOML text: plain values first, then [tables] and [[arrays of tables]], unless inline; deeper ones are inline."""
-    lines = [f"{_key(key)} = {toml(value)}" for key, value in written.items() if inline or not _is_table(value)]
-    for key, value in written.items():
-        if _is_table(value) and not inline:
-            opening, tables = (f"[{_key(key)}]", [value]) if isinstance(value, dict) else (f"[[{_key(key)}]]", value)
-            for table in tables:
-                lines += ["", opening, *(f"{_key(k)} = {toml(v)}" for k, v in table.items())]
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict) or (
-        isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(v, dict) for v in value)
-    )
-
-
-def _key(key: str) -> str:
-    plain = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
-    return key if plain else toml(key)
-
-
-def toml(value: Any) -> str:
-    """A value as TOML writes it, on one line."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-        case dict():
-            return "{" + ", ".join(f"{_key(k)} = {toml(v)}" for k, v in value.items()) + "}"
-        case list() | tuple():
-            return "[" + ", ".join(map(toml, value)) + "]"
-        case _:
-            return repr(value)  # Python writes integers, floats, inf and nan as TOML does
 
 
 def _explain(error: ValidationError, model: type[BaseModel], written: Any, place: Place) -> Exception:

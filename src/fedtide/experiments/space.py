@@ -10,8 +10,9 @@ from jax import Array
 from fedtide.errors import FedtideError, did_you_mean
 from fedtide.experiments.arguments import convert
 from fedtide.experiments.build import build_method, tunable
-from fedtide.experiments.config import Config, MethodChoice, toml
+from fedtide.experiments.config import Config, MethodChoice
 from fedtide.experiments.place import Place
+from fedtide.tomls import toml
 
 FACTORS = {"rate": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), "server_rate": (0.1, 0.3, 1.0, 3.0, 10.0)}
 """Without lists: the method's own value (written, or its default) times these."""

@@ -27,8 +27,9 @@ from pydantic import Field
 
 from fedtide.data import places
 from fedtide.errors import FedtideError, did_you_mean
-from fedtide.experiments.config import Config, Positive, Table, Word, dumps, loads, parsed, read, validated
+from fedtide.experiments.config import Config, Positive, Table, Word, loads, parsed, read, validated
 from fedtide.experiments.place import Place
+from fedtide.tomls import dumps
 
 ScaleName = Literal["smoke", "reduced", "paper"]
 Picture = Literal["curves", "ends", "grid", "classes", "inclusion", "regions", "map"]

@@ -13,7 +13,7 @@ import polars as pl
 
 from fedtide import types
 from fedtide.experiments.build import Experiment, build, build_method, located
-from fedtide.experiments.config import Config, dumps, loads, toml
+from fedtide.experiments.config import Config, loads
 from fedtide.experiments.place import Place
 from fedtide.experiments.space import Space, space, with_values
 from fedtide.experiments.trials import LATE, late, ranks, scores, try_all, tuning_seeds
@@ -22,6 +22,7 @@ from fedtide.report import tuning as page
 from fedtide.report import words
 from fedtide.simulation import describe
 from fedtide.simulation.progress import Progress
+from fedtide.tomls import dumps, toml
 
 _HELD_OUT = {"validation_accuracy": "test_accuracy", "validation_worst_decile": "worst_decile",
              "validation_loss": "test_loss"}  # fmt: skip

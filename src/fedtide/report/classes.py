@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from fedtide.report import statistics
-from fedtide.report.fleet import Fleet
+from fedtide.report.clients import Fleet
 from fedtide.report.maps import evenly, multiples, wrapped
 from fedtide.report.picture import PERCENT, POINTS, STEPS, Picture, class_colour, draw_legend, legend_height, picture
 from fedtide.report.svg import INK, colour

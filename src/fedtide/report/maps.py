@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from fedtide.report.fleet import Fleet
+from fedtide.report.clients import Fleet
 from fedtide.report.picture import (
     COLUMNS,
     EXCLUDED,

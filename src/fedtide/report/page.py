@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from fedtide.files import atomic
 from fedtide.report import figures, statistics, svg, words
-from fedtide.report.fleet import fleet
+from fedtide.report.clients import fleet
 
 FEW_SEEDS = 5
 

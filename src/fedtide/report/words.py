@@ -8,7 +8,7 @@ import polars as pl
 from markupsafe import Markup
 
 from fedtide.report import statistics
-from fedtide.report.fleet import Fleet
+from fedtide.report.clients import Fleet
 from fedtide.report.statistics import Estimated, Metric
 
 NOTHING = "–"

@@ -126,22 +126,28 @@ class Replica(NamedTuple):
         training, cohort = self._cohorts(decision)
         before = jax.tree.map(lambda a: a[training.client], carry.solver.client)
         updates, after = self._train(carry.w, t, training, cohort, before, carry.solver.shared)
-        participation = method.participation.learn(participation, cohort, updates)
-        direction, aggregation = method.aggregation.combine(carry.aggregation, cohort, updates)
-        w, server = method.server.step(carry.server, carry.w, direction)
-        # A round without updates leaves model and server as they were, unless the aggregation has some in memory.
-        moves = cohort.present.any() | method.aggregation.moves_when_empty
-        w, server = jax.tree.map(lambda new, old: jnp.where(moves, new, old), (w, server), (carry.w, carry.server))
-        w, server = method.server.end_round(server, w, t)
-        shared, rows = method.solver.close(carry.solver.shared, cohort, updates, before, after, w)
+        seen_by_server = carry._replace(estimator=estimator, participation=participation)
+        settled, rows = settle(method, seen_by_server, t, cohort, updates, before, after)
         kept = jax.tree.map(lambda new, old: scatter(training, new, old), rows, carry.solver.client)
-        change = jnp.sqrt(((w - carry.w) ** 2).sum())
+        change = jnp.sqrt(((settled.w - carry.w) ** 2).sum())
         record = self._record(available, decision, cohort, updates, change)
-        return Carry(w, estimator, participation, Memory(kept, shared), aggregation, server), record
+        return settled._replace(solver=Memory(kept, settled.solver.shared)), record
 
     def one_step(self, w: Array) -> tuple[Array, Array]:
         """A single client's single gradient: what memory estimates look at."""
         return self._gradient(lambda i: self._minibatch(Stream(self.seed, Purpose.MINIBATCH), jnp.int32(0), i))(w, 0)
+
+    def train_one(self, w: Array, t: Array, client: Array, row: Any, shared: Any) -> tuple[Array, Trained]:
+        """One client's training in round t, alone: (w_t − w_k, all else that it gives)."""
+        size = self.population.sizes[client]
+        steps = self.method.solver.work.steps(Stream(self.seed, Purpose.WORK, t), client, size)
+        return self._local(w, t, steps, shared, client, jnp.asarray(steps), size, row)
+
+    def loss_of(self, w: Array, t: Array, client: Array) -> Array:
+        """What a client answers in round t when the policy asks for its loss."""
+        if self.method.participation.needs_losses == "all":
+            return self._whole_loss(w, client)
+        return self._loss(w, *self._minibatch(Stream(self.seed, Purpose.QUERY, t), client, 0))
 
     def _ask(self, carry: Carry, t: Array, available: Array, estimate: Any) -> Observation:
         """What the policy sees: with the losses of its candidates at the current model, where it needs them."""
@@ -152,11 +158,7 @@ class Replica(NamedTuple):
             return seen
         asked = policy.candidates(carry.participation, seen)
         rows = gather(Decision(asked, nothing), self.shape.query_capacity)
-        if policy.needs_losses == "all":
-            answer = functools.partial(self._whole_loss, carry.w)
-        else:
-            stream = Stream(self.seed, Purpose.QUERY, t)
-            answer = lambda client: self._loss(carry.w, *self._minibatch(stream, client, 0))  # noqa: E731
+        answer = functools.partial(self.loss_of, carry.w, t)
         found = _in_chunks(answer, (rows.client,), self.shape.chunk)
         return seen._replace(asked=asked, loss=scatter(rows, found, nothing))
 
@@ -172,30 +174,32 @@ class Replica(NamedTuple):
         self, w: Array, t: Array, training: Cohort, cohort: Cohort, before: Any, shared: Any
     ) -> tuple[Updates, Any]:
         """Local training, all rows at once or chunk by chunk: (updates of the cohort, rows after training)."""
-        solver, work = self.method.solver, self.method.solver.work
         sizes = self.population.sizes[training.client]
-        steps = work.steps(Stream(self.seed, Purpose.WORK, t), training.client, sizes)
-        stream = Stream(self.seed, Purpose.MINIBATCH, t)
-
-        def local(client: Array, mine: Array, size: Array, row: Any) -> tuple[Array, Trained]:
-            draw = functools.partial(self._minibatch, stream, client)
-            if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
-                drawn = jax.vmap(draw)(jnp.arange(max(steps, 1)))
-                # A GPU would spend more time on looping than on a few small steps; a CPU only compiles longer.
-                unroll = steps <= 8 and w.size <= _SMALL_MODEL and jax.default_backend() != "cpu"
-                gradient = self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn))
-                task = Task(steps, gradient, t, work.a_pass(size), unroll)
-            else:
-                task = Task(mine, self._gradient(draw), t, work.a_pass(size))
-            trained = solver.train(w, task, row, shared)
-            numbers = jax.tree.map(jnp.asarray, trained._replace(w=()))
-            return w - trained.w, numbers
-
+        steps = self.method.solver.work.steps(Stream(self.seed, Purpose.WORK, t), training.client, sizes)
+        local = functools.partial(self._local, w, t, steps, shared)
         inputs = (training.client, jnp.broadcast_to(jnp.where(training.present, steps, 0), sizes.shape), sizes, before)
         train = _in_chunks if isinstance(steps, int) else _by_work
         delta, trained = train(local, inputs, self.shape.chunk)
         sent = Updates(delta, trained.loss, trained.steps, trained.mass, trained.rate, trained.message)
         return jax.tree.map(lambda rows: _masked(cohort.present, rows), sent), trained.row
+
+    def _local(
+        self, w: Array, t: Array, steps: Array | int, shared: Any, client: Array, mine: Array, size: Array, row: Any
+    ) -> tuple[Array, Trained]:
+        """One client's training: (w_t − w_k, all else that it gives). `steps` is an int where all take as many."""
+        solver, work = self.method.solver, self.method.solver.work
+        draw = functools.partial(self._minibatch, Stream(self.seed, Purpose.MINIBATCH, t), client)
+        if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
+            drawn = jax.vmap(draw)(jnp.arange(max(steps, 1)))
+            # A GPU would spend more time on looping than on a few small steps; a CPU only compiles longer.
+            unroll = steps <= 8 and w.size <= _SMALL_MODEL and jax.default_backend() != "cpu"
+            gradient = self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn))
+            task = Task(steps, gradient, t, work.a_pass(size), unroll)
+        else:
+            task = Task(mine, self._gradient(draw), t, work.a_pass(size))
+        trained = solver.train(w, task, row, shared)
+        numbers = jax.tree.map(jnp.asarray, trained._replace(w=()))
+        return w - trained.w, numbers
 
     def _skew(self, state: State, t: Array, by_client: Evaluation) -> Array | None:
         """How far the selection leans towards large losses at this model."""
@@ -246,6 +250,24 @@ class Replica(NamedTuple):
         took_part = scatter(cohort, trained, jnp.zeros_like(available))
         losses = scatter(cohort, updates.loss, jnp.zeros(len(available), updates.loss.dtype))
         return record, ClientRecord(decision.invited, took_part, decision.weight, losses)
+
+
+def settle(
+    method: Method, carry: Carry, t: Array, cohort: Cohort, updates: Updates, before: Any, after: Any
+) -> tuple[Carry, Any]:
+    """What the server does with the cohort's answers: (its state after round t, the rows [C, …] for clients to keep).
+
+    Needs no data: a simulation and a real federation do the same. The clients' own rows in `carry` stay as they are.
+    """
+    participation = method.participation.learn(carry.participation, cohort, updates)
+    direction, aggregation = method.aggregation.combine(carry.aggregation, cohort, updates)
+    w, server = method.server.step(carry.server, carry.w, direction)
+    # A round without updates leaves model and server as they were, unless the aggregation has some in memory.
+    moves = cohort.present.any() | method.aggregation.moves_when_empty
+    w, server = jax.tree.map(lambda new, old: jnp.where(moves, new, old), (w, server), (carry.w, carry.server))
+    w, server = method.server.end_round(server, w, t)
+    shared, rows = method.solver.close(carry.solver.shared, cohort, updates, before, after, w)
+    return Carry(w, carry.estimator, participation, Memory(carry.solver.client, shared), aggregation, server), rows
 
 
 _BLOCK = 64  # samples of a client whose losses are computed at once

@@ -1,0 +1,1 @@
+"""Methods beyond the simulator: on real devices through Flower, on many machines through Ray."""

@@ -1,0 +1,1 @@
+"""Federations to try out and to run: processes, keys, app folders."""

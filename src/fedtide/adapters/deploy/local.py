@@ -1,0 +1,244 @@
+"""A federation of real processes on this machine, for trying out and for tests."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from fedtide.errors import FedtideError
+
+_HOST = "127.0.0.1"
+_SELDOM = 20.0  # seconds between two questions to Flower
+_PATIENCE = 60.0  # seconds for a process to be ready, or to end when asked
+
+
+class Security(NamedTuple):
+    """TLS, and a key for each node."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+    node_keys: Sequence[Path] = ()
+
+
+class LocalFederation:
+    """SuperLink, SuperExec and SuperNodes on loopback; a context manager that leaves no process behind.
+
+    Args:
+      folder: for Flower's home, its database, the logs and the clients' memory.
+      nodes: the node configuration of each SuperNode; a number for clients "0", "1", ….
+      security: TLS and keys; none: plain HTTP on loopback.
+      quick: SuperNodes that look for messages ten times a second (`quick_node`).
+      environment: further environment variables of all processes.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        nodes: int | Sequence[Mapping[str, Any]],
+        *,
+        security: Security | None = None,
+        quick: bool = True,
+        environment: Mapping[str, str] | None = None,
+    ):
+        self.folder = Path(folder).resolve()
+        count = nodes if isinstance(nodes, int) else len(nodes)
+        plain = [{"client-id": str(k), "partition-id": k, "num-partitions": count} for k in range(count)]
+        self.nodes = plain if isinstance(nodes, int) else [dict(node) for node in nodes]
+        for node in self.nodes:
+            node.setdefault("state", str(self.folder / "clients"))
+        self.security, self.quick = security, quick
+        self.port = free_port()
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = {
+            **os.environ,
+            "FLWR_TELEMETRY_ENABLED": os.environ.get("FLWR_TELEMETRY_ENABLED", "0"),
+            "FLWR_DISABLE_UPDATE_CHECK": os.environ.get("FLWR_DISABLE_UPDATE_CHECK", "1"),
+            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1" if quick else "1.0",
+            "FLWR_HOME": str(self.folder / "flower"),
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+            **(environment or {}),
+        }
+
+    @property
+    def address(self) -> str:
+        return f"{_HOST}:{self.port}"
+
+    def __enter__(self) -> "LocalFederation":
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._configure()
+        try:
+            self.start_superlink()
+            self.start_superexec()
+            for k in range(len(self.nodes)):
+                self.start_node(k)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def start_superlink(self) -> None:
+        """Starts the SuperLink, with its database, and waits until it can be reached."""
+        database = ["--database", str(self.folder / "superlink.db")]
+        where = ["--host", _HOST, "--port", str(self.port), *database, "--isolation", "process"]
+        self._start("superlink", ["flower-superlink", *self._served(), *where])
+        self._wait_for_port()
+
+    def start_superexec(self) -> None:
+        """Starts the SuperExec, which runs server apps."""
+        self._start("superexec", ["flower-superexec", *self._client(), "--runtime-api-address", self.address])
+
+    def start_node(self, k: int) -> None:
+        """Starts SuperNode k, anew where it has ended."""
+        node = self.nodes[k]
+        program = [sys.executable, "-m", "fedtide.adapters.deploy.quick_node"] if self.quick else ["flower-supernode"]
+        where = ["--superlink", self.address, "--host", _HOST, "--port", str(free_port())]
+        key = ["--auth-supernode-private-key", str(self.security.node_keys[k])] if self._authenticated else []
+        said = " ".join(f"{name}={json.dumps(value)}" for name, value in node.items())
+        self._start(f"node-{k}", [*program, *self._client(), *where, *key, "--node-config", said])
+
+    def stop_node(self, k: int) -> None:
+        """Ends SuperNode k as one that says goodbye (SIGTERM)."""
+        self._end(f"node-{k}", signal.SIGTERM)
+
+    def kill(self, name: str) -> None:
+        """Ends a process and its children as a power cut would: "node-3", "superlink", "superexec"."""
+        self._end(name, signal.SIGKILL)
+
+    def alive(self, name: str) -> bool:
+        process = self.processes.get(name)
+        return process is not None and process.poll() is None
+
+    def run(self, app: Path | str, config: Mapping[str, Any] | None = None) -> int:
+        """Starts the app: the number of its run."""
+        said = " ".join(f"{name}={json.dumps(value)}" for name, value in (config or {}).items())
+        answer = self.flwr("run", str(app), "local", *(["--run-config", said] if said else []), "--format", "json")
+        run = answer.get("run-id", answer.get("run_id"))
+        if run is None:
+            raise FedtideError(f"flwr run: {json.dumps(answer)[:400]}")
+        return int(run)
+
+    def flwr(self, *arguments: str) -> dict[str, Any]:
+        """A command of Flower's, whose answer is JSON."""
+        command = ["flwr", *arguments]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, cwd=self.folder, check=False)
+        begin = done.stdout.find("{")
+        try:
+            return json.loads(done.stdout[begin:]) if begin >= 0 else {"error": (done.stderr or done.stdout).strip()}
+        except json.JSONDecodeError:
+            return {"error": (done.stdout + done.stderr).strip()}
+
+    def status(self, run: int) -> str:
+        """"running", "finished:completed", "finished:failed" and so on."""
+        answer = self.flwr("list", "local", "--run-id", str(run), "--format", "json")
+        found = answer.get("runs") or [{}]
+        return str(found[0].get("status", answer.get("error", "unknown")))
+
+    def wait(self, run: int, seconds: float, until: Callable[[], bool] = lambda: False) -> str:
+        """Waits until the run has finished, or `until` says so: its status. (Asking Flower takes two seconds of CPU.)"""
+        end = time.monotonic() + seconds
+        ask = time.monotonic() + _SELDOM
+        while not until():
+            if time.monotonic() > min(ask, end):
+                status = self.status(run)
+                if status.startswith("finished") or time.monotonic() > end:
+                    return status
+                ask = time.monotonic() + _SELDOM
+            time.sleep(0.2)
+        return "done"
+
+    def log(self, name: str) -> str:
+        """What a process has said so far."""
+        path = self.folder / "logs" / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def close(self) -> None:
+        """Ends all processes, nodes first; those that do not listen are killed."""
+        names = sorted(self.processes, key=lambda name: name in ("superlink", "superexec"))
+        for name in names:
+            self._signal(name, signal.SIGTERM)
+        end = time.monotonic() + 5.0
+        for name in names:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.processes[name].wait(max(end - time.monotonic(), 0.05))
+        for name in names:
+            self._signal(name, signal.SIGKILL)  # also what is left of its children
+            self.processes[name].wait()
+        self.processes.clear()
+
+    def _start(self, name: str, command: Sequence[str]) -> None:
+        if self.alive(name):
+            raise FedtideError(f"{name} is running")
+        logs = self.folder / "logs"
+        logs.mkdir(exist_ok=True)
+        with (logs / f"{name}.log").open("ab") as file:
+            # A session of its own: its children can be ended with it.
+            self.processes[name] = subprocess.Popen(
+                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.folder,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def _end(self, name: str, how: signal.Signals) -> None:
+        self._signal(name, how)
+        try:
+            self.processes[name].wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._signal(name, signal.SIGKILL)
+            self.processes[name].wait()
+        self._signal(name, signal.SIGKILL)
+
+    def _signal(self, name: str, how: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.processes[name].pid, how)
+
+    def _wait_for_port(self) -> None:
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            if not self.alive("superlink"):
+                break
+            with contextlib.suppress(OSError), socket.create_connection((_HOST, self.port), timeout=1):
+                return
+            time.sleep(0.1)
+        said = self.log("superlink").strip().splitlines()[-1:] or [""]
+        raise FedtideError(f"SuperLink does not start: {said[0]}")
+
+    def _configure(self) -> None:
+        home = self.folder / "flower"
+        home.mkdir(exist_ok=True)
+        secure = f'root-certificates = "{self.security.ca}"' if self.security else "insecure = true"
+        text = f'[superlink]\ndefault = "local"\n\n[superlink.local]\naddress = "{self.address}"\n{secure}\n'
+        (home / "config.toml").write_text(text)
+
+    @property
+    def _authenticated(self) -> bool:
+        return self.security is not None and len(self.security.node_keys) > 0
+
+    def _served(self) -> list[str]:
+        plain = ["--disable-runtime-dependency-installation"]
+        if self.security is None:
+            return ["--insecure", *plain]
+        ca, certificate, key = (str(path) for path in self.security[:3])
+        files = ["--ssl-ca-certfile", ca, "--ssl-certfile", certificate, "--ssl-keyfile", key]
+        return [*files, *(["--enable-supernode-auth"] if self._authenticated else []), *plain]
+
+    def _client(self) -> list[str]:
+        return ["--root-certificates", str(self.security.ca)] if self.security else ["--insecure"]
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.socket() as found:
+        found.bind((_HOST, 0))
+        return found.getsockname()[1]

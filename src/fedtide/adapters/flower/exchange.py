@@ -1,0 +1,123 @@
+"""Questions to many nodes and their answers, until all are there or the deadline is."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from flwr.app import Message
+from flwr.common.constant import ErrorCode
+
+from fedtide.adapters.flower.deadlines import Deadlines
+from fedtide.adapters.flower.messages import Order, order_message
+
+_SPARE = 60.0  # seconds after the longest deadline for which an answer is still worth something
+_EXPIRED = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
+
+
+class Question(NamedTuple):
+    node: int
+    order: Order
+    about: Any = None  # the asker's own note
+
+
+class Heard(NamedTuple):
+    """What became of a question. Without a message there is a reason, in the ledger's words."""
+
+    question: Question
+    message: Message | None
+    latency: float | None
+    reason: str | None
+
+
+class _Open(NamedTuple):
+    question: Question
+    sent: float
+    deadline: float
+    until: float
+
+
+class Exchange:
+    """Asks nodes through Flower's grid. Answers that come too late are kept for `belated`."""
+
+    def __init__(
+        self,
+        grid: Any,
+        deadlines: Deadlines,
+        poll: float = 0.2,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        self.grid, self.deadlines, self.poll, self.clock, self.sleep = grid, deadlines, poll, clock, sleep
+        self._open: dict[str, _Open] = {}
+
+    def listed(self) -> set[int]:
+        """The nodes that Flower holds for connected: dead ones are among them for a minute."""
+        return set(self.grid.get_node_ids())
+
+    def ask(self, questions: Sequence[Question], seconds: float) -> list[Heard]:
+        """Asks all at once; returns when all have answered, or after so many seconds."""
+        heard: list[Heard] = []
+        mine: dict[str, Question] = {}
+        ids = self._push(questions)
+        now = self.clock()
+        ttl = self._ttl
+        for question, key in zip(questions, ids, strict=True):
+            if key:
+                mine[key] = question
+                self._open[key] = _Open(question, now, seconds, now + ttl)
+            else:
+                heard.append(Heard(question, None, None, "no-reply:the message could not be sent"))
+        end = now + seconds
+        while mine:
+            heard += self._pull(mine)
+            left = end - self.clock()
+            if not mine or left <= 0:
+                break
+            self.sleep(min(self.poll, left))
+        return heard + [Heard(question, None, None, "no-reply") for question in mine.values()]
+
+    def belated(self) -> list[Heard]:
+        """Answers to earlier questions that have come since; each once."""
+        now = self.clock()
+        self._open = {key: one for key, one in self._open.items() if one.until > now}
+        return self._pull({key: one.question for key, one in self._open.items()})
+
+    @property
+    def _ttl(self) -> float:
+        return self.deadlines.limits.most + _SPARE
+
+    def _push(self, questions: Sequence[Question]) -> list[str | None]:
+        if not questions:
+            return []
+        messages = [order_message(question.order, question.node, self._ttl) for question in questions]
+        ids = list(self.grid.push_messages(messages))
+        if len(ids) == len(messages):
+            return ids
+        # Too much for one request: one after the other.
+        return [next(iter(self.grid.push_messages([message])), None) for message in messages]
+
+    def _pull(self, mine: dict[str, Question]) -> list[Heard]:
+        """What has come in for these; taken off the list."""
+        heard = []
+        messages: Iterable[Message] = self.grid.pull_messages(list(mine)) if mine else ()
+        for message in messages:
+            key = message.metadata.reply_to_message_id
+            if key not in mine:
+                continue  # a second answer to the same question, or to one that was never asked
+            question, one = mine.pop(key), self._open.pop(key)
+            latency = self.clock() - one.sent
+            if message.has_error():
+                heard.append(Heard(question, None, None, _reason(message)))
+                continue
+            self.deadlines.observe(question.order.kind, latency, one.deadline)
+            heard.append(Heard(question, message, latency, None))
+        return heard
+
+
+def _reason(message: Message) -> str:
+    code, why = message.error.code, " ".join((message.error.reason or "").split())[:200]
+    if code in _EXPIRED:
+        return "expired"
+    if code == ErrorCode.NODE_UNAVAILABLE:
+        return "no-reply:the node has gone"
+    return f"error:{why or code}"

@@ -1,0 +1,105 @@
+"""Who the clients of a run are, and behind which nodes they stand at the moment."""
+
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fedtide.adapters.flower.checks import Expected, Refused, opened
+from fedtide.adapters.flower.exchange import Exchange, Heard, Question
+from fedtide.adapters.flower.messages import Order
+from fedtide.adapters.flower.settings import Settings
+from fedtide.adapters.ledger import Enrolled, Ledger, check_client
+from fedtide.errors import FedtideError
+from fedtide.problems.importance import target_importance
+
+log = logging.getLogger("fedtide")
+
+_HELLO_BYTES = 10_000
+_PATIENCE = 6  # a node that does not say who it is, is asked again after 1, 2, 4 … 2⁶ rounds
+
+
+class Nodes:
+    """Which client each node is. A client that was started again has another node: the last to say hello counts."""
+
+    def __init__(self, exchange: Exchange):
+        self.exchange = exchange
+        self.clients: dict[int, str] = {}  # by node, in the order of their hellos
+        self.examples: dict[str, int] = {}
+        self._silent: dict[int, tuple[int, int]] = {}  # by node: (times asked, turn of the next question)
+        self._turn = 0
+
+    def greet(self) -> dict[str, int]:
+        """Asks nodes that were not seen before who they are: {client: its node}, of those connected."""
+        listed = self.exchange.listed()
+        self._turn += 1
+        due = [n for n in sorted(listed - self.clients.keys()) if self._silent.get(n, (0, 0))[1] <= self._turn]
+        for node in due:
+            asked = min(self._silent.get(node, (0, 0))[0] + 1, _PATIENCE)
+            self._silent[node] = asked, self._turn + 2**asked // 2
+        questions = [Question(node, Order("hello", nonce=secrets.token_hex(8))) for node in due]
+        for heard in self.exchange.ask(questions, self.exchange.deadlines.seconds("hello")):
+            self.met(heard)
+        return {client: node for node, client in self.clients.items() if node in listed}
+
+    def met(self, heard: Heard) -> None:
+        """Takes an answer to hello, in time or not."""
+        node, nonce = heard.question.node, heard.question.order.nonce
+        if heard.message is None:
+            log.warning("node %s does not say who it is: %s", node, heard.reason)
+            return
+        expected = Expected("hello", 0, nonce, "", 0, (), None, False)  # pyright: ignore[reportArgumentType]
+        try:
+            reply = opened(heard.message, expected, _HELLO_BYTES)
+            client = check_client(reply.client)
+            examples = reply.numbers.get("examples", 0)
+            if not isinstance(examples, int) or not 0 <= examples < 2**31:
+                raise Refused(f"{examples!r:.40} examples")
+        except FedtideError as error:
+            log.warning("node %s is refused: %s", node, error)
+            return
+        before = [other for other, name in self.clients.items() if name == client]
+        if before:
+            log.info("client %s is there as node %s, before as %s", client, node, before[-1])
+        self.clients.pop(node, None)
+        self.clients[node] = client
+        self.examples[client] = examples
+
+
+def enrol(settings: Settings, nodes: Nodes, ledger: Ledger) -> list[Enrolled]:
+    """The run's roster: as the ledger has it, or made now: those listed, or whoever enrols in time."""
+    if settings.run in [run.run for run in ledger.runs()]:
+        return ledger.roster(settings.run)
+    clock, sleep = nodes.exchange.clock, nodes.exchange.sleep
+    listed, begun, told = settings.ids, clock(), -np.inf
+    while True:
+        found = set(nodes.greet())
+        elapsed = clock() - begun
+        if listed and found >= set(listed):
+            break
+        if elapsed >= settings.enrol_seconds and (listed or len(found) >= settings.min_clients):
+            break
+        if elapsed - told >= 30:
+            log.info("%d clients have enrolled so far", len(found))
+            told = elapsed
+        sleep(min(1.0, settings.poll_seconds))
+    for client in sorted(found):
+        ledger.seen(client, time.time())
+    return _roster(settings, listed or sorted(found, key=_natural), nodes.examples)
+
+
+def _roster(settings: Settings, ids: list[str], examples: Mapping[str, int]) -> list[Enrolled]:
+    sizes = np.array([examples.get(client, 0) for client in ids])
+    if settings.importance == "size" and not sizes.all():
+        unknown = ", ".join(client for client, size in zip(ids, sizes, strict=True) if not size)
+        raise FedtideError(f"importance = 'size': the samples of {unknown:.200} are not known; use 'uniform', or wait")
+    alpha = target_importance(settings.importance, np.maximum(sizes, 1))
+    entries = zip(ids, sizes.tolist(), alpha.tolist(), strict=True)
+    return [Enrolled(client, number, size, share) for number, (client, size, share) in enumerate(entries)]
+
+
+def _natural(client: str) -> tuple[Any, ...]:
+    return (0, int(client), "") if client.isdecimal() else (1, 0, client)

@@ -1,0 +1,297 @@
+"""A run's rounds over Flower: who is there, what they answer, what counts, what is written down."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedtide.adapters.coordinator import Choice, Coordinator, Update, sends_rows
+from fedtide.adapters.flower.checks import Expected, Refused, loss_of, most_bytes, opened, outliers, update_of
+from fedtide.adapters.flower.evaluation import summary
+from fedtide.adapters.flower.exchange import Exchange, Heard, Question
+from fedtide.adapters.flower.memory import LOST
+from fedtide.adapters.flower.messages import Kind, Order, Reply
+from fedtide.adapters.flower.roster import Nodes
+from fedtide.adapters.flower.settings import Settings, check_late, one_phase
+from fedtide.adapters.flower.state import Clients, ServerState
+from fedtide.adapters.ledger import Enrolled, Ledger, Presence
+from fedtide.adapters.rounds import Round
+from fedtide.adapters.trees import named
+
+log = logging.getLogger("fedtide")
+
+Evaluate = Callable[[list[np.ndarray], Round], Mapping[str, float]]
+
+
+@dataclass
+class Line:
+    """One client's line of the round in the ledger."""
+
+    here: bool = False
+    reason: str | None = "not-listed"
+    loss: float | None = None
+    weight: float | None = None
+    included: bool = False
+    update_norm: float | None = None
+    latency: float | None = None
+
+
+@dataclass
+class Sheet:
+    """A round that is being written."""
+
+    round: int
+    began: float
+    lines: list[Line]
+    asked: dict[int, int]  # node of each client that is connected
+    deadline: float = 0.0
+    strangers: list[str] = field(default_factory=list)
+
+
+class Session:
+    """The rounds of one run."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        coordinator: Coordinator,
+        roster: list[Enrolled],
+        shapes: tuple[tuple[int, ...], ...],
+        exchange: Exchange,
+        nodes: Nodes,
+        state: ServerState,
+        ledger: Ledger,
+        evaluate: Evaluate | None = None,
+    ):
+        self.settings, self.coordinator, self.roster, self.shapes = settings, coordinator, roster, shapes
+        self.exchange, self.nodes, self.state, self.ledger, self.evaluate = exchange, nodes, state, ledger, evaluate
+        self.method = coordinator.method
+        self.one_phase = one_phase(settings, self.method, coordinator.clients)
+        check_late(settings, self.method, bool(named_shapes(coordinator.shapes.row)))
+        self.clients, self.done = state.load(coordinator)
+        self._models: dict[int, np.ndarray] = {}  # of rounds whose late updates are still of use
+        self._late: dict[int, tuple[int, Update]] = {}
+        self._rows = sends_rows(self.method)
+
+    def run(self) -> None:
+        """All rounds that are left."""
+        for t in range(self.done, self.settings.rounds):
+            self.round(t)
+        self.ledger.finish_run(self.settings.run)
+
+    def round(self, t: int) -> Sheet:
+        """Round t (from 0): its ledger entry first, then the checkpoint; killed in between, the round is repeated."""
+        sheet = self._open(t)
+        if self.one_phase:
+            updates = self._train(sheet, sheet.asked)
+            available = self._mask(updates)
+            opening = self.coordinator.begin(t, available)
+            choice = self.coordinator.decide(opening, {k: u.loss for k, u in updates.items()})
+        else:
+            losses = self._query(sheet)
+            opening = self.coordinator.begin(t, self._mask(losses))
+            choice = self.coordinator.decide(opening, losses)
+            updates = self._train(sheet, {k: n for k, n in sheet.asked.items() if choice.invited[k]})
+        late = {k: update for k, (_, update) in self._late.items() if k not in updates}
+        self._late.clear()
+        self._finish(sheet, choice, updates, late)
+        self._write(sheet)
+        self.state.save(self.coordinator, self.clients, t + 1)
+        self.done = t + 1
+        every = self.settings.evaluate_every
+        if every and ((t + 1) % every == 0 or t + 1 == self.settings.rounds):
+            self._write(sheet, self._evaluated(t, sheet.asked))
+        self._rest(sheet)
+        return sheet
+
+    def _open(self, t: int) -> Sheet:
+        """Whoever is connected at the beginning; a run without a clock of its own waits for somebody."""
+        numbers = {entry.client: entry.number for entry in self.roster}
+        while True:
+            there = self.nodes.greet()
+            self._collect()
+            asked = {numbers[client]: node for client, node in there.items() if client in numbers}
+            if asked or self.settings.round_seconds > 0:
+                break
+            self.exchange.sleep(max(self.settings.poll_seconds, 0.01))
+        strangers = sorted(client for client in there if client not in numbers)
+        for client in strangers:
+            log.warning("client %s is refused: it is not on the roster of run %s", client, self.settings.run)
+        return Sheet(t, time.time(), [Line() for _ in self.roster], asked, strangers=strangers)
+
+    def _mask(self, answered: Mapping[int, Any]) -> np.ndarray:
+        mask = np.zeros(len(self.roster), bool)
+        mask[list(answered)] = True
+        return mask
+
+    def _query(self, sheet: Sheet) -> dict[int, float]:
+        """Who is there, with their losses at the current model where the policy asks for them."""
+        asks = self.method.participation.needs_losses is not None
+        losses = {}
+        for k, reply, _ in self._ask(sheet, "loss" if asks else "here", sheet.asked, asks):
+            try:
+                losses[k] = loss_of(reply) if asks else 0.0
+            except Refused as error:
+                self._refuse(sheet, k, str(error))
+                continue
+            line = sheet.lines[k]
+            line.here, line.reason = True, None
+            line.loss = losses[k] if asks else None
+        return losses
+
+    def _train(self, sheet: Sheet, asked: Mapping[int, int]) -> dict[int, Update]:
+        """Updates that count, of those asked who sent one in time."""
+        w, limits = self.coordinator.model, self.settings.checks
+        if self.settings.late == "use":
+            self._models[sheet.round] = w
+        updates: dict[int, Update] = {}
+        for k, reply, expected in self._ask(sheet, "train", asked, True):
+            try:
+                updates[k] = update_of(reply, w, expected, limits)
+            except Refused as error:
+                self._refuse(sheet, k, str(error))
+                continue
+            line = sheet.lines[k]
+            line.here, line.reason = True, None
+            line.loss = updates[k].loss if line.loss is None else line.loss
+            line.update_norm = float(np.linalg.norm(updates[k].delta))
+        for k, reason in outliers(updates, limits.times_median).items():
+            del updates[k]
+            self._refuse(sheet, k, reason)
+        return updates
+
+    def _ask(
+        self, sheet: Sheet, kind: Kind, asked: Mapping[int, int], model: bool
+    ) -> list[tuple[int, Reply, Expected]]:
+        """Readable replies in time; all else has its reason in the sheet."""
+        seconds = self.exchange.deadlines.seconds(kind)
+        sheet.deadline = max(sheet.deadline, seconds)
+        questions = [self._question(sheet.round, kind, k, node, model) for k, node in sorted(asked.items())]
+        found = []
+        for heard in self.exchange.ask(questions, seconds):
+            expected: Expected = heard.question.about
+            k = heard.question.order.number
+            line = sheet.lines[k]
+            line.latency = heard.latency if heard.latency is not None else line.latency
+            if heard.message is None:
+                line.reason = heard.reason
+                log.info("round %d, client %s: %s", sheet.round + 1, expected.client, heard.reason)
+                continue
+            try:
+                found.append((k, self._opened(heard), expected))
+            except Refused as error:
+                self._refuse(sheet, k, str(error))
+        self.exchange.deadlines.warn(kind)
+        return found
+
+    def _opened(self, heard: Heard) -> Reply:
+        expected: Expected = heard.question.about
+        assert heard.message is not None
+        limit = most_bytes(self.settings.checks, expected, len(self.coordinator.start))
+        try:
+            return opened(heard.message, expected, limit)
+        except Refused as error:
+            if str(error).startswith(LOST) and self.settings.lost_memory == "restart":
+                self.clients.acknowledged.pop(heard.question.order.number, None)
+                self.clients.owed.pop(heard.question.order.number, None)
+            raise
+
+    def _question(self, t: int, kind: Kind, k: int, node: int, model: bool) -> Question:
+        entry, nonce = self.roster[k], secrets.token_hex(8)
+        order = Order(kind, t, self.state.series, nonce, entry.client, k, len(self.roster))
+        if model:
+            w = self.coordinator.served if kind == "evaluate" else self.coordinator.model
+            order = order._replace(arrays=self.arrays(w))
+        if kind == "train":
+            acknowledged = self.clients.acknowledged.get(k, -1)
+            owed = self.clients.owed.get(k, {}) if acknowledged >= 0 else self._first(k)
+            order = order._replace(acknowledged=acknowledged, shared=named(self.coordinator.shared), owed=owed)
+        expected = Expected(
+            kind, t, nonce, entry.client, entry.examples, self.shapes, self.coordinator.shapes, self._rows
+        )
+        return Question(node, order, expected)
+
+    def _first(self, k: int) -> dict[str, np.ndarray]:
+        """The leaves of a client's first row that are not 0."""
+        row = named(self.coordinator.first_row(k)) if named_shapes(self.coordinator.shapes.row) else {}
+        return {name: leaf for name, leaf in row.items() if np.any(leaf)}
+
+    def _finish(self, sheet: Sheet, choice: Choice, updates: dict[int, Update], late: dict[int, Update]) -> None:
+        closing = self.coordinator.finish(choice, updates, late)
+        for k, line in enumerate(sheet.lines):
+            line.included = bool(closing.included[k])
+            line.weight = float(choice.weight[k]) if choice.invited[k] else None
+            if line.included:
+                self.clients.acknowledged[k] = sheet.round
+                self.clients.owed.pop(k, None)
+        self.clients.owed.update(closing.owed)
+        here, counted = sum(line.here for line in sheet.lines), int(closing.included.sum())
+        log.info("round %d: %d of %d clients here, %d counted", sheet.round + 1, here, len(self.roster), counted)
+
+    def _collect(self) -> None:
+        """Answers that came after their deadline: hellos are taken, updates kept where they are of use."""
+        for heard in self.exchange.belated():
+            order = heard.question.order
+            if order.kind == "hello":
+                self.nodes.met(heard)
+            elif heard.message is not None:
+                log.info("client %s answered '%s' of round %d late", order.client, order.kind, order.round + 1)
+                if order.kind == "train" and order.round in self._models:
+                    self._keep_late(heard)
+        oldest = min((t for t in self._models if t >= self.done - 20), default=0)
+        self._models = {t: w for t, w in self._models.items() if t >= oldest and t >= self.done - 20}
+
+    def _keep_late(self, heard: Heard) -> None:
+        order, expected = heard.question.order, heard.question.about
+        try:
+            w = self._models[order.round]
+            update = update_of(self._opened(heard), w, expected, self.settings.checks)
+        except Refused as error:
+            log.warning("client %s: its late update is refused: %s", order.client, error)
+            return
+        if self._late.get(order.number, (-1,))[0] < order.round:
+            self._late[order.number] = order.round, update
+
+    def _refuse(self, sheet: Sheet, k: int, why: str) -> None:
+        line = sheet.lines[k]
+        line.reason = f"refused:{why}"
+        if self.one_phase:
+            line.here = False  # it gave nothing that could be used: for the method it was not there
+        log.warning("round %d, client %s: refused: %s", sheet.round + 1, self.roster[k].client, why)
+
+    def _evaluated(self, t: int, asked: Mapping[int, int]) -> dict[str, float]:
+        """Metrics of the new model: as clients report them, and of the server's own function."""
+        sheet = Sheet(t, time.time(), [Line() for _ in self.roster], dict(asked))
+        replies = {k: dict(reply.numbers) for k, reply, _ in self._ask(sheet, "evaluate", asked, True)}
+        metrics = summary(replies)
+        if self.evaluate is not None:
+            round = Round(self.method, t, shapes=self.shapes)
+            metrics |= {f"server_{n}": float(v) for n, v in self.evaluate(self.arrays(self.coordinator.served), round).items()}
+        log.info("round %d: %s", t + 1, ", ".join(f"{name} {value:.4f}" for name, value in metrics.items()) or "no metrics")
+        return metrics
+
+    def _write(self, sheet: Sheet, metrics: Mapping[str, float] | None = None) -> None:
+        rows = [Presence(entry.client, **vars(sheet.lines[entry.number])) for entry in self.roster]
+        rows += [Presence(client, False, "refused:not on the roster") for client in sheet.strangers]
+        times = sheet.began, time.time(), sheet.deadline or None
+        self.ledger.write_round(self.settings.run, sheet.round, *times, rows, dict(metrics or {}))
+
+    def _rest(self, sheet: Sheet) -> None:
+        left = self.settings.round_seconds - (time.time() - sheet.began)
+        if left > 0:
+            self.exchange.sleep(left)
+
+    def arrays(self, w: np.ndarray) -> list[np.ndarray]:
+        """The vector [d] as the model's arrays."""
+        return Round(self.method, shapes=self.shapes).split(w)
+
+
+def named_shapes(tree: Any) -> bool:
+    """Whether a tree has leaves."""
+    import jax
+
+    return bool(jax.tree.leaves(tree))

@@ -1,0 +1,247 @@
+"""A fleet as it was fitted to a log."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import ndtr, ndtri
+
+from fedtide.availability.base import Numbers, Process, count_clients, lag_one, per_client
+from fedtide.availability.daily import DAY, WEEK, Daily, swing
+from fedtide.availability.trace import Trace
+from fedtide.errors import FedtideError, require, whole
+from fedtide.streams import Stream
+from fedtide.types import State, part
+
+if TYPE_CHECKING:
+    from fedtide.fleet.model import FleetModel
+
+
+_LONGEST = 5.0  # relaxation times that a member's own part may last
+
+
+class _Draws(NamedTuple):
+    own: Array  # [N] uniform
+    shared: Array  # [clusters] uniform
+
+
+@part
+class Fleet(Daily):
+    """Devices with runs, a shared clock, and clusters that move together: what `fedtide.fleet` fits to a log.
+
+    Client k is there in round t when Φ(X_k) < π_k(t) = π_k (1 + s_k d(clock)), with X_k = √r Z_c + √(1−r) E_k for a
+    member of cluster c with coupling r, and X_k = E_k for others. Z_c and E_k are standard normal; from a round to the
+    next each is kept with its own probability and drawn again otherwise, so that the marginal is exactly π_k(t). Z_c
+    is kept with exp(−Δ/cluster_hours), E_k with the probability that makes the long-run lag-1 correlation of being
+    there exp(−Δ/hours), as far as it can: at most exp(−Δ/(5 hours)). Without clusters this is the process of `Phones`.
+
+    `availability` is π and `hours` the relaxation time, a number for each client, or one number; `profile` 24 numbers,
+    d at the middles of hours, `weekday` 7 from Monday, both relative (0 is the mean) and scaled so that a client's
+    average is π_k. `membership` is each client's cluster (−1 for none), `coupling` and `cluster_hours` one number for
+    each cluster. Round 0 begins at `start_second` of the day, or of the week where there is a `weekday` profile.
+    """
+
+    availability: Numbers
+    hours: Numbers = 1.5
+    profile: Numbers = None
+    weekday: Numbers = None
+    membership: Numbers = None
+    coupling: Numbers = None
+    cluster_hours: Numbers = 1.0
+    round_seconds: int = 1800
+    start_second: int = 0
+    clients: int = None  # pyright: ignore[reportAssignmentType]  # filled from the vectors
+    persistence: Array = dataclasses.field(init=False, repr=False)
+    shared_persistence: Numbers = dataclasses.field(init=False, repr=False)  # [clusters]
+    swing: Array = dataclasses.field(init=False, repr=False)
+    correlation: Array = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self):
+        clients = count_clients(self.clients, self.availability, self.hours, self.membership)
+        pi = per_client("availability", self.availability, clients)
+        clients = len(pi)
+        hours = per_client("hours", self.hours, clients, 1e-6, np.inf)
+        whole("round_seconds", self.round_seconds, 1)
+        whole("start_second", self.start_second, 0)
+        profile = np.zeros(24) if self.profile is None else per_client("profile", self.profile, None, -1, 1e3)
+        require(len(profile) == 24, "profile", f"{len(profile)} numbers", "24 numbers")
+        weekday = None if self.weekday is None else per_client("weekday", self.weekday, None, -1, 1e3)
+        require(weekday is None or len(weekday) == 7, "weekday", weekday, "7 numbers")
+        self._set(clients=clients, availability=pi, hours=hours, profile=profile, weekday=weekday)
+        self._set(start_second=self.start_second % (DAY if weekday is None else WEEK))
+        mean = 1 + self._clock().mean()
+        require(mean > 0, "profile", self.profile, "above −1 in some round, or nobody is ever there")
+        profile = (1 + profile) / mean - 1
+        most = (1 + profile.max()) * (1 if weekday is None else 1 + weekday.max()) - 1
+        self._set(profile=profile, swing=swing(pi, most))
+        self._set_clusters()
+        kept, redrawn = self._again()
+        wanted = pi**2 + np.exp(-self.round_seconds / 3600 / hours) * pi * (1 - pi)
+        room = kept - redrawn
+        share = np.where(room > 1e-12, (wanted - redrawn) / np.maximum(room, 1e-12), 0)
+        # A cluster that forgets fast cannot be made up for by members who never do: they would be there or away for
+        # ever. One's own part lasts at most a few times as long as one's runs.
+        share = np.clip(share, 0, np.minimum(np.exp(-self.round_seconds / 3600 / (_LONGEST * hours)), 1 - 1e-6))
+        self._set(persistence=share, correlation=lag_one(pi, share * kept + (1 - share) * redrawn))
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _set_clusters(self) -> None:
+        if self.membership is None:
+            require(self.coupling is None, "coupling", self.coupling, "given together with membership")
+            self._set(shared_persistence=None, cluster_hours=None)
+            return
+        require(self.coupling is not None, "coupling", None, "a number for each cluster of membership")
+        coupling = per_client("coupling", self.coupling, 1 if np.ndim(self.coupling) == 0 else None)
+        count = len(coupling)
+        member = np.asarray(self.membership)
+        fine = member.shape == (self.clients,) and member.dtype.kind in "iu"
+        fine = fine and member.min() >= -1 and member.max() < count
+        require(fine, "membership", self.membership, f"−1 or a cluster, 0 … {count - 1}, for each client")
+        hours = per_client("cluster_hours", self.cluster_hours, count, 1e-6, np.inf)
+        kept = np.minimum(np.exp(-self.round_seconds / 3600 / hours), 1 - 1e-6)
+        self._set(membership=member.astype(np.int32), coupling=coupling, cluster_hours=hours, shared_persistence=kept)
+
+    def init(self, stream: Stream) -> State:
+        own = super().init(stream)
+        if self.membership is None:
+            return own
+        return _Draws(own, stream.uniform(jnp.arange(len(self.coupling)), 1, start=4)[:, 0])
+
+    def step(self, state: State, stream: Stream) -> tuple[Array, State]:
+        if self.membership is None:
+            return super().step(state, stream)
+        numbers = stream.uniform(jnp.arange(self.clients), 3)
+        common = stream.uniform(jnp.arange(len(self.coupling)), 3, start=4)
+        member = jnp.asarray(self.membership)
+        r = jnp.where(member >= 0, jnp.asarray(self.coupling)[member], 0)
+        # Numbers lie on a grid that has 0, whose normal would be −∞.
+        normal, shared = (ndtri(jnp.maximum(u, 2.0**-25)) for u in state)
+        level = jnp.where(r > 0, ndtr(jnp.sqrt(r) * shared[member] + jnp.sqrt(1 - r) * normal), state.own)
+        after = _Draws(
+            jnp.where(numbers[:, 1] < self.persistence, state.own, numbers[:, 2]),
+            jnp.where(common[:, 1] < self.shared_persistence, state.shared, common[:, 2]),
+        )
+        return level < self.marginal(stream.round), after
+
+    def _again(self) -> tuple[np.ndarray, np.ndarray]:
+        """P(there in a round and in the next): E_k kept, E_k drawn again; over the cluster's keeping and the clock."""
+        kept, redrawn = super()._again()
+        if self.membership is None:
+            return kept, redrawn
+        from fedtide.fleet.normal import both_here
+
+        member = np.asarray(self.membership)
+        pi, follow, coupling, hold = (
+            np.asarray(v, np.float64) for v in (self.availability, self.swing, self.coupling, self.shared_persistence)
+        )
+        clock = 1 + 0 * pi[:, None], self._clock()
+        for some in np.array_split(np.flatnonzero(member >= 0), max(1, int((member >= 0).sum()) // 256)):
+            now = pi[some, None] * (clock[0][some] + follow[some, None] * clock[1])
+            after, c = np.roll(now, -1, axis=1), member[some]
+            r, held = coupling[c, None], hold[c]
+            only_shared, only_own = both_here(now, after, r).mean(1), both_here(now, after, 1 - r).mean(1)
+            kept[some] = held * kept[some] + (1 - held) * only_own
+            redrawn[some] = held * only_shared + (1 - held) * redrawn[some]
+        return kept, redrawn
+
+    @classmethod
+    def load(cls, path: str | Path, clients: int | None = None, population_seed: int = 0) -> "Fleet":
+        """The fleet of a folder that `fedtide fleet fit` wrote; see `of`."""
+        from fedtide.fleet.storage import load_model
+
+        return cls.of(load_model(path), clients, population_seed)
+
+    @classmethod
+    def of(cls, model: "FleetModel", clients: int | None = None, population_seed: int = 0) -> "Fleet":
+        """The fitted devices themselves; with another number of `clients`, as many drawn from the fleet's distribution.
+
+        Drawn: π ~ Beta, hours ~ lognormal, a share never there, clusters as large in proportion. The clock, the hour
+        at which round 0 begins and the length of a round are the record's.
+        """
+        from fedtide.fleet.slots import DAY, Slots
+
+        seed, count = whole("population_seed", population_seed, 0), len(model.devices)
+        pi, hours, member = (model.devices[name].to_numpy() for name in ("availability", "hours", "cluster"))
+        clients = count_clients(clients) or count
+        if clients != count:
+            d, random = model.distribution, np.random.default_rng([seed, 0xF1EE7])
+            pi = random.beta(*d.beta, size=clients)
+            hours = d.hours[0] * np.exp(d.hours[1] * random.standard_normal(clients))
+            pi = np.where(random.random(clients) < d.never, 0, pi)
+            member = member[random.integers(count, size=clients)]
+        slots = Slots(model.record[:1], (), model.round_seconds, model.start, model.zone)
+        day = 0 if slots.weekdays is None else int(slots.weekdays[0])
+        groups: dict[str, Any] = {}
+        if model.clusters:
+            groups = {"membership": member, "coupling": [c.coupling for c in model.clusters]}
+            groups["cluster_hours"] = [c.hours for c in model.clusters]
+        return cls(
+            np.asarray(pi), np.asarray(hours), model.profile.hour, model.profile.weekday, **groups,
+            round_seconds=model.round_seconds, start_second=day * DAY + int(slots.seconds[0]),
+        )  # fmt: skip
+
+
+def fleet(
+    path: str | Path | None = None,
+    clients: int | None = None,
+    population_seed: int = 0,
+    recorded: bool = False,
+    availability: Numbers | None = None,
+    hours: Numbers | None = None,
+    profile: Numbers | None = None,
+    weekday: Numbers | None = None,
+    membership: Numbers | None = None,
+    coupling: Numbers | None = None,
+    cluster_hours: Numbers | None = None,
+    round_seconds: int | None = None,
+    start_second: int | None = None,
+) -> Process:
+    """A fleet as fitted to a log (`path`, the folder of `fedtide fleet fit`), or written out in numbers.
+
+    With a path: the devices themselves where `clients` is their number (or not given), otherwise as many drawn from
+    the fleet's distribution, by `population_seed`. With `recorded` the log itself is replayed, round by round: whole
+    days, what was not observed drawn given what was; another number of `clients` is drawn from its devices. Without a
+    path: the numbers of `Fleet`.
+    """
+    written = {
+        "availability": availability, "hours": hours, "profile": profile, "weekday": weekday,
+        "membership": membership, "coupling": coupling, "cluster_hours": cluster_hours,
+        "round_seconds": round_seconds, "start_second": start_second,
+    }  # fmt: skip
+    given = {name: value for name, value in written.items() if value is not None}
+    if (path is None) == (availability is None):
+        raise FedtideError("fleet: give either path, or availability and what else Fleet takes")
+    if path is None:
+        if recorded:
+            raise FedtideError("fleet: recorded = true replays the log of a path; numbers have none")
+        return Fleet(**given, clients=clients)  # pyright: ignore[reportArgumentType]
+    if given:
+        raise FedtideError(f"fleet: {next(iter(given))} is for a fleet without a path; edit its fleet.toml instead")
+    if recorded:
+        return replay(path, clients, population_seed)
+    return Fleet.load(path, clients, population_seed)
+
+
+def replay(path: "str | Path | FleetModel", clients: int | None = None, population_seed: int = 0) -> Trace:
+    """The record of a fitted fleet, replayed from its first round and again from its end; see `fleet`.
+
+    Fewer `clients` than devices are drawn without repetition among those observed at all, more with.
+    """
+    from fedtide.fleet.fill import filled, whole_days
+    from fedtide.fleet.storage import load_model
+
+    model = load_model(path) if isinstance(path, str | Path) else path
+    seed = whole("population_seed", population_seed, 0)
+    record = whole_days(filled(model, seed), model.round_seconds)
+    clients = count_clients(clients) or len(model.devices)
+    if clients != len(model.devices):
+        seen = np.flatnonzero(model.devices["observed"].to_numpy() > 0)
+        random = np.random.default_rng([seed, 0xF1EE7])
+        record = record[:, np.sort(random.choice(seen, clients, replace=clients > len(seen)))]
+    return Trace(record)

@@ -1,0 +1,181 @@
+"""The command `fleet recommend`."""
+
+import logging
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from fedtide.cli.faults import explained
+from fedtide.cli.layout import columns, show
+from fedtide.errors import FedtideError, InvalidInput
+
+if TYPE_CHECKING:
+    from fedtide.experiments.recommend import Recommendation
+
+_UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def recommend(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A fitted fleet.", show_default=False)],
+    problem: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|TOML", help="The task: a built-in problem, or a file.", show_default="a stand-in"),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="How long you will train.", show_default="200")] = None,
+    methods: Annotated[str | None, typer.Option(metavar="A,B,…", help="The candidates.", show_default="eight")] = None,
+    client_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="What a device may keep between rounds.", show_default="any")
+    ] = None,
+    server_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="What the server may keep.", show_default="any")
+    ] = None,
+    extra_messages: Annotated[
+        int | None, typer.Option(metavar="N", help="Messages a round besides model and update.", show_default="any")
+    ] = None,
+    floor: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Least accuracy of the worst-served tenth.", show_default="0")
+    ] = None,
+    parameters: Annotated[
+        int | None, typer.Option(help="Of the model you will deploy.", show_default="the problem's")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(help="Settings to try for each method.", show_default="12")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs of each method.", show_default="8")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="DIR/recommendation")] = None,
+) -> None:
+    """Say which method to use on a fleet: candidates are tuned alike and run on its record and on fleets like it.
+
+    Writes a page with the answer, by how much (with intervals), which devices would be
+    under-served, and when the answer would change; and a configuration for fedtide run.
+
+    \b
+    Examples:
+      fedtide fleet recommend phones
+      fedtide fleet recommend phones --problem mine.toml --rounds 500
+      fedtide fleet recommend phones --methods fedavg,unbiased,mifa --trials 6 --seeds 5
+      fedtide fleet recommend phones --client-memory 20MB --parameters 1200000 --floor 0.6
+    \b
+    A problem's file names your task, and if you like what to compare:
+      \\[problem]
+      name = "images"
+      \\[local]
+      epochs = 1
+      \\[\\[methods]]
+      name = "fedavg"
+      \\[\\[methods]]
+      name = "ca_fed"
+      kappa_squared = 0.3
+    """
+    with explained():
+        from fedtide.experiments.recommend_limits import Constraints
+
+        target = folder / "recommendation" if out is None else out
+        if target.exists() and not target.is_dir():
+            raise FedtideError(f"{target}: exists and is not a folder; choose another --out")
+        limits = Constraints(
+            _size("client-memory", client_memory), _size("server-memory", server_memory), extra_messages, floor
+        )
+        options: dict[str, Any] = {
+            "problem": problem, "rounds": rounds, "trials": trials, "seeds": seeds, "parameters": parameters,
+            "methods": None if methods is None else [name.strip() for name in methods.split(",") if name.strip()],
+            "constraints": limits,
+        }  # fmt: skip
+        written = {
+            "problem": problem, "rounds": rounds, "methods": methods, "client-memory": client_memory,
+            "server-memory": server_memory, "extra-messages": extra_messages, "floor": floor,
+            "parameters": parameters, "trials": trials, "seeds": seeds, "out": out,
+        }  # fmt: skip
+        command = ["fedtide", "fleet", "recommend", str(folder)]
+        command += [word for name, x in written.items() if x is not None for word in (f"--{name}", str(x))]
+        found = _recommend(folder, options, shlex.join(command))
+        found.save(target)
+        _tell(found, target)
+
+
+def _recommend(folder: Path, options: dict[str, Any], command: str) -> "Recommendation":
+    from fedtide import use_all_cores
+    from fedtide.cli.interrupts import interrupts
+    from fedtide.experiments.recommend import recommend as ask
+
+    use_all_cores()
+    with _Bars() as bars, interrupts() as interrupted:
+
+        def progress(label: str, done: int, total: int) -> None:
+            bars(label, done, total)
+            interrupted.check()
+
+        return ask(folder, **options, progress=progress, about={"command": command})
+
+
+class _Bars(logging.Handler):
+    """A bar for each method's tuning and one for its runs, as they begin; what the runs log is not said eight times."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        super().__init__(logging.WARNING)
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f} rounds"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            console=Console(stderr=True, highlight=False),
+        )
+        self._bars: dict[str, Any] = {}
+        self._said: set[str] = set()
+
+    def __call__(self, label: str, done: int, total: int) -> None:
+        if label not in self._bars:
+            self._bars[label] = self._progress.add_task(label, total=total)
+        self._progress.update(self._bars[label], completed=done)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text not in self._said:
+            self._said.add(text)
+            self._progress.console.print(text, markup=False, soft_wrap=True)
+
+    def __enter__(self) -> "_Bars":
+        logging.getLogger("fedtide").addHandler(self)
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+        logging.getLogger("fedtide").removeHandler(self)
+
+
+def _size(option: str, text: str | None) -> float | None:
+    """`20MB` in bytes."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    if found is None or found[2].upper() not in _UNITS:
+        raise InvalidInput(option, text, "a size, as 500kB, 20MB or 1.5GB")
+    return float(found[1]) * _UNITS[found[2].upper()]
+
+
+def _tell(found: "Recommendation", folder: Path) -> None:
+    """The answer, the table, when it would change, and where all of it is."""
+    from fedtide.report.recommendation import summary
+    from fedtide.report.recommendation_words import changes
+
+    typer.echo("")
+    typer.echo(found.sentence)
+    typer.echo("")
+    reference = found.about["verdict"]["reference"]
+    table = columns("Method", "record", "generated", f"vs {reference}" if reference else "", "worst tenth", "verdict")
+    for column in table.columns[1:5]:
+        column.justify = "right"
+    for row in summary(found.about):
+        table.add_row(*(escape(cell) for cell in row))
+    show(table, "")
+    for _, sentence, _ in changes(found.about):
+        typer.echo(f"- {sentence}")
+    typer.echo("")
+    typer.echo(f"All of it: {folder / 'recommendation.html'}")
+    typer.echo(f"Run it: fedtide run {folder / 'recommended.toml'}")

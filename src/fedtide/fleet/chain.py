@@ -1,0 +1,232 @@
+"""Two-state chains of devices given the fleet: posteriors of π and λ on a grid that follows each device."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaln, expit, logit
+
+from fedtide.fleet.counts import Pairs
+
+CHUNK = 1024  # devices at a time
+POINTS = 33  # grid points in each direction
+REACH = 6.0  # of the grid, in posterior standard deviations
+
+
+class Prior(NamedTuple):
+    """The fleet: π ~ Beta(a, b), log τ ~ N(log hours, σ²), and a share that is never there."""
+
+    a: float
+    b: float
+    hours: float
+    sigma: float
+    never: float
+
+
+class Grid(NamedTuple):
+    """Points of each device, and the logarithm of its likelihood there: what all posteriors are made of."""
+
+    u: np.ndarray  # [n, I] logit π
+    v: np.ndarray  # [n, J] log τ
+    log_likelihood: np.ndarray  # [n, I, J]
+
+    @property
+    def log_cell(self) -> np.ndarray:
+        """[n] logarithm of the area that a point stands for."""
+        return np.log(self.u[:, 1] - self.u[:, 0]) + np.log(self.v[:, 1] - self.v[:, 0])
+
+
+class Posterior(NamedTuple):
+    """[N] each: what is believed of a device, the share that is never there among the possibilities."""
+
+    availability: np.ndarray
+    availability_se: np.ndarray
+    availability_low: np.ndarray
+    availability_high: np.ndarray
+    correlation: np.ndarray
+    correlation_se: np.ndarray
+    correlation_low: np.ndarray
+    correlation_high: np.ndarray
+    on_given_on: np.ndarray
+    on_given_on_se: np.ndarray
+    on_given_off: np.ndarray
+    on_given_off_se: np.ndarray
+    never: np.ndarray  # probability of being never there
+
+
+def log_likelihood(pairs: Pairs, u: np.ndarray, v: np.ndarray, round_hours: float) -> np.ndarray:
+    """[n, I, J] at logit π = u [n, I] and log τ = v [n, J].
+
+    The first observed state is stationary, then P(on | off) = (1 − λ^g) π and P(off | on) = (1 − λ^g)(1 − π) over a
+    gap of g rounds, λ = exp(−Δ/τ): exact for a chain with rounds missing, whatever their pattern.
+    """
+    on, off = -np.logaddexp(0, -u), -np.logaddexp(0, u)  # log π, log(1 − π)
+    pi = expit(u)[:, :, None]
+    came = pairs.counts[:, 1].sum(0) + pairs.first[1]
+    left = pairs.counts[:, 2].sum(0) + pairs.first[0]
+    value = (came[:, None] * on + left[:, None] * off)[:, :, None] + np.zeros((1, 1, v.shape[1]))
+    for gap, (off_off, off_on, on_off, on_on) in zip(pairs.gaps, pairs.counts, strict=True):
+        forgets = -np.expm1(-gap * round_hours * np.exp(-v))  # 1 − λ^g
+        value += ((off_on + on_off)[:, None] * np.log(np.maximum(forgets, 1e-300)))[:, None]
+        forgets = forgets[:, None]
+        value += off_off[:, None, None] * np.log(np.maximum(1 - forgets * pi, 1e-300))
+        value += on_on[:, None, None] * np.log(np.maximum(1 - forgets * (1 - pi), 1e-300))
+    return value
+
+
+def log_prior(prior: Prior, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of the densities of logit π [n, I] and of log τ [n, J], for a device that is not never there."""
+    of_u = -prior.a * np.logaddexp(0, -u) - prior.b * np.logaddexp(0, u) - betaln(prior.a, prior.b)
+    z = (v - np.log(prior.hours)) / prior.sigma
+    return of_u, -0.5 * z**2 - np.log(prior.sigma) - 0.5 * np.log(2 * np.pi)
+
+
+def grid(pairs: Pairs, prior: Prior, round_hours: float, points: int = POINTS) -> Grid:
+    """A grid around each device's posterior, wide enough for two transitions, fine enough for ten thousand.
+
+    The mode and the curvature there give a first grid; its mean and standard deviation give the final one.
+    """
+    centre, spread = _mode(pairs, prior, round_hours)
+    steps = np.linspace(-REACH, REACH, points)
+    found = None
+    for _ in range(2):
+        u, v = (c[:, None] + s[:, None] * steps for c, s in zip(centre, spread, strict=True))
+        found = Grid(u, v, log_likelihood(pairs, u, v, round_hours))
+        weight, _ = weights(found, prior)
+        centre, spread = zip(*(_moments(points, weight.sum(axis)) for points, axis in ((u, 2), (v, 1))), strict=True)
+    assert found is not None
+    return found
+
+
+def weights(found: Grid, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior weights [n, I, J] that sum to 1, and the log marginal likelihood [n], for devices not never there."""
+    of_u, of_v = log_prior(prior, found.u, found.v)
+    joint = found.log_likelihood + of_u[:, :, None] + of_v[:, None, :]
+    top = joint.max(axis=(1, 2), keepdims=True)
+    weight = np.exp(joint - top)
+    total = weight.sum(axis=(1, 2), keepdims=True)
+    return weight / total, (top + np.log(total))[:, 0, 0] + found.log_cell
+
+
+def silent(pairs: Pairs) -> np.ndarray:
+    """[N] bool: observed, and in no observed round here."""
+    on = pairs.first[1] + pairs.counts[:, [1, 3]].sum(axis=(0, 1))
+    return (on == 0) & (pairs.first[0] > 0)
+
+
+def posterior(pairs: Pairs, prior: Prior, round_hours: float, others: Sequence[Prior] = ()) -> Posterior:
+    """What is believed of every device; one that was never observed has the fleet's distribution.
+
+    `others` are equally likely alternatives to the fitted fleet: what is believed is then the mean over them.
+    """
+    parts = [_posterior(part, prior, others or (prior,), round_hours) for part in chunks(pairs)]
+    return Posterior(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def chunks(pairs: Pairs, size: int = CHUNK) -> Iterator[Pairs]:
+    devices = pairs.first.shape[1]
+    return (pairs.of(slice(at, at + size)) for at in range(0, max(devices, 1), size))
+
+
+def _posterior(pairs: Pairs, prior: Prior, fleets: Sequence[Prior], round_hours: float) -> Posterior:
+    found = grid(pairs, prior, round_hours)
+    weight, never = np.zeros(()), np.zeros(())
+    for fleet in fleets:
+        believed, marginal = weights(found, fleet)
+        weight = weight + believed / len(fleets)
+        never = never + never_there(pairs, marginal, fleet.never) / len(fleets)
+    of_u, of_v = weight.sum(2), weight.sum(1)
+    pi, lam = expit(found.u), np.exp(-round_hours * np.exp(-found.v))
+    mean, mean_lam = (of_u * pi).sum(1), (of_v * lam).sum(1)
+    square, square_lam = (of_u * pi**2).sum(1), (of_v * lam**2).sum(1)
+    # π(1 − λ) and π + λ(1 − π), with the moments of a mixture that has its never-there share at 0.
+    both = (weight * (pi[:, :, None] * lam[:, None, :])).sum(axis=(1, 2))
+    come = pi[:, :, None] * (1 - lam[:, None, :])
+    stay = lam[:, None, :] + come
+    off_mean, off_square = (1 - never) * (mean - both), (1 - never) * (weight * come**2).sum(axis=(1, 2))
+    on_mean, on_square = mean_lam + mean - both, (weight * stay**2).sum(axis=(1, 2))
+    low, high = (
+        np.where(q <= never, 0, expit(_quantile(found.u, of_u, (q - never) / np.maximum(1 - never, 1e-12))))
+        for q in (0.025, 0.975)
+    )
+    lam_low, lam_high = (
+        np.exp(-round_hours * np.exp(-_quantile(found.v, of_v, np.full(len(mean), q)))) for q in (0.025, 0.975)
+    )
+    here = (1 - never) * mean
+    return Posterior(
+        here, _sd(here, (1 - never) * square), low, high,
+        mean_lam, _sd(mean_lam, square_lam), lam_low, lam_high,
+        on_mean, _sd(on_mean, on_square), off_mean, _sd(off_mean, off_square), never,
+    )  # fmt: skip
+
+
+def never_there(pairs: Pairs, marginal: np.ndarray, share: float) -> np.ndarray:
+    """P(never there | record): 0 for who was here once; ω / (ω + (1 − ω) · marginal likelihood) otherwise."""
+    if share == 0:
+        return np.zeros(len(marginal))
+    unseen = pairs.first.sum(0) == 0
+    likely = expit(logit(share) - np.where(silent(pairs), marginal, 0))
+    return np.where(silent(pairs), likely, np.where(unseen, share, 0.0))
+
+
+def _mode(pairs: Pairs, prior: Prior, round_hours: float) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """The posterior's mode in (logit π, log τ) by damped Newton steps, and its standard deviations by curvature."""
+    h, devices = 1e-3, pairs.first.shape[1]
+    at = np.stack([np.full(devices, logit(prior.a / (prior.a + prior.b))), np.full(devices, np.log(prior.hours))])
+
+    def value(at: np.ndarray, step: float = 0.0) -> np.ndarray:
+        """[n] at the point, or [n, 3, 3] at those around it."""
+        shift = np.array([-step, 0, step]) if step else np.zeros(1)
+        u, v = at[0][:, None] + shift, at[1][:, None] + shift
+        of_u, of_v = log_prior(prior, u, v)
+        found = log_likelihood(pairs, u, v, round_hours) + of_u[:, :, None] + of_v[:, None]
+        return found if step else found[:, 0, 0]
+
+    for _ in range(40):
+        f = value(at, h)
+        slope = np.stack([f[:, 2, 1] - f[:, 0, 1], f[:, 1, 2] - f[:, 1, 0]]) / (2 * h)
+        uu, vv, uv = _curvature(f, h)
+        size = uu * vv - uv**2
+        step = np.stack([vv * slope[0] - uv * slope[1], uu * slope[1] - uv * slope[0]]) / size
+        step = np.clip(step, -1.5, 1.5)
+        for _ in range(6):  # halved where it would not climb
+            worse = value(at + step) < f[:, 1, 1] - 1e-9
+            if not worse.any():
+                break
+            step = np.where(worse, step / 2, step)
+        at = at + step
+        if np.abs(step).max(initial=0) < 1e-4:
+            break
+    uu, vv, uv = _curvature(value(at, h), h)
+    size = uu * vv - uv**2
+    return tuple(at), (np.sqrt(vv / size), np.sqrt(uu / size))
+
+
+def _curvature(f: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Minus the Hessian, made positive definite."""
+    uu = np.maximum((2 * f[:, 1, 1] - f[:, 2, 1] - f[:, 0, 1]) / h**2, 1e-2)
+    vv = np.maximum((2 * f[:, 1, 1] - f[:, 1, 2] - f[:, 1, 0]) / h**2, 1e-2)
+    uv = -(f[:, 2, 2] + f[:, 0, 0] - f[:, 2, 0] - f[:, 0, 2]) / (4 * h**2)
+    most = 0.95 * np.sqrt(uu * vv)
+    return uu, vv, np.clip(uv, -most, most)
+
+
+def _moments(points: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    mean = (points * weight).sum(1)
+    variance = ((points - mean[:, None]) ** 2 * weight).sum(1)
+    # At least half a step of the grid: a posterior between two points must not vanish from the next grid.
+    return mean, np.sqrt(np.maximum(variance, (0.5 * (points[:, 1] - points[:, 0])) ** 2))
+
+
+def _quantile(points: np.ndarray, weight: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """[n] where the cumulated weight of the cells around equally spaced points reaches q [n], linear in a cell."""
+    q = np.clip(q, 0, 1)
+    upper = np.cumsum(weight, axis=1)
+    cell = np.minimum((upper < q[:, None]).sum(1), points.shape[1] - 1)
+    row = np.arange(len(points))
+    inside = (q - (upper[row, cell] - weight[row, cell])) / np.maximum(weight[row, cell], 1e-300)
+    return points[row, cell] + (np.clip(inside, 0, 1) - 0.5) * (points[:, 1] - points[:, 0])
+
+
+def _sd(mean: np.ndarray, square: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(square - mean**2, 0))

@@ -1,0 +1,153 @@
+"""How the devices of a fleet differ: the distribution that makes their records most likely."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import digamma, expit
+
+from fedtide.fleet.chain import Grid, Prior, chunks, grid, never_there, silent, weights
+from fedtide.fleet.counts import Pairs
+from fedtide.fleet.model import Distribution
+
+MOST = 3000  # devices that the distribution is fitted on: more make its errors no smaller than matters
+LEAST = 50  # devices from which their spread is trusted more than the model's own errors
+FEW = 1500  # devices up to which the fleet's own uncertainty is felt in the intervals of devices
+_WEAK = ((0.0, 2.5), (np.log(6.0), 2.0), (0.0, 3.0), (np.log(0.6), 1.0), (-2.0, 3.0))
+"""Centres and standard deviations of weak normal priors on logit of the mean, log(a + b), log median hours, log σ and
+logit of the share never there. They keep a fleet of one device finite, and are worth less than one device."""
+
+
+class Population(NamedTuple):
+    """The fitted fleet, and fleets around it that stand for how well it is known."""
+
+    prior: Prior
+    others: tuple[Prior, ...]  # equally likely; none where the fit is on so many devices that it makes no difference
+    distribution: Distribution
+
+
+def population(pairs: Pairs, round_hours: float, seed: int = 0) -> Population:
+    """π ~ Beta(a, b), log τ ~ N(log m, σ²), a share ω never there: the largest marginal likelihood, and its errors.
+
+    Each device's likelihood is integrated over its own grid; the maximum is found with the exact gradient, the
+    posterior mean of the prior's score (what EM's steps set to 0). Standard errors are the sandwich H⁻¹ J H⁻¹ with
+    J the sum of squared scores of devices, so that they hold for devices that are not quite chains.
+    """
+    seen = np.flatnonzero(pairs.first.sum(0) > 0)
+    if len(seen) > MOST:
+        seen = np.sort(np.random.default_rng([seed, 0xF1EE7]).choice(seen, MOST, replace=False))
+    if len(seen) == 0:
+        seen = np.zeros(0, int)
+    some = pairs.of(seen)
+    quiet = silent(some)
+    point = np.array([centre for centre, _ in _WEAK])
+    point[2] = np.log(max(1.0, 3 * round_hours))
+    weak = (point.copy(), np.array([sd for _, sd in _WEAK]))
+    if not quiet.any():
+        point[4] = -30.0  # nobody is: not estimated
+    free = 5 if quiet.any() else 4
+    grids: list[tuple[Grid, Pairs]] = []
+    for round_ in range(3):  # the grids follow the distribution, which hardly moves after the second time
+        prior = _prior(point)
+        grids = [(grid(part, prior, round_hours, 25), part) for part in chunks(some)] if len(seen) else []
+
+        def objective(x: np.ndarray, grids: list[tuple[Grid, Pairs]] = grids) -> tuple[float, np.ndarray]:
+            value, scores = _marginal(grids, np.r_[x, point[free:]], weak)
+            return -value, -scores.sum(0)[:free]
+
+        found = minimize(
+            objective, point[:free], jac=True, method="BFGS", options={"gtol": 1e-3 * max(len(seen), 1) ** 0.5}
+        )
+        moved = np.abs(found.x - point[:free]).max()
+        point[:free] = found.x
+        if round_ and moved < 0.02:
+            break
+    covariance = _covariance(grids, point, weak, free)
+    # Points that have the mean and covariance of the fit's error: intervals of devices that took the fleet as known
+    # would be too narrow where it is not.
+    scale, turn = np.linalg.eigh(covariance[:free, :free])
+    moves = (turn * np.sqrt(np.maximum(scale, 0) * free)).T
+    around = (np.r_[point[:free] + sign * move, point[free:]] for move in moves for sign in (1, -1))
+    others = tuple(map(_prior, around)) if len(seen) <= FEW else ()
+    return Population(_prior(point), others, _distribution(point, covariance, int(quiet.sum()), len(seen)))
+
+
+def _prior(point: np.ndarray) -> Prior:
+    mean, size = expit(point[0]), np.exp(point[1])
+    return Prior(
+        float(mean * size), float((1 - mean) * size), float(np.exp(point[2])), float(np.exp(point[3])),
+        float(expit(point[4])) if point[4] > -29 else 0.0,
+    )  # fmt: skip
+
+
+def _marginal(
+    grids: list[tuple[Grid, Pairs]], point: np.ndarray, weak: tuple[np.ndarray, np.ndarray]
+) -> tuple[float, np.ndarray]:
+    """The penalised log marginal likelihood and its scores: [n + 1, 5], one row a device and one for the weak prior."""
+    prior = _prior(point)
+    z = (point - weak[0]) / weak[1]
+    z[4] = 0 if prior.never == 0 else z[4]
+    value, scores = -0.5 * float((z**2).sum()), [(-z / weak[1])[None]]
+    mean, size = expit(point[0]), np.exp(point[1])
+    for cells, part in grids:
+        weight, marginal = weights(cells, prior)
+        of_u, of_v = weight.sum(2), weight.sum(1)
+        on = -(of_u * np.logaddexp(0, -cells.u)).sum(1) - digamma(prior.a) + digamma(size)
+        off = -(of_u * np.logaddexp(0, cells.u)).sum(1) - digamma(prior.b) + digamma(size)
+        deviation = (cells.v - point[2]) / prior.sigma
+        first, second = (of_v * deviation).sum(1), (of_v * deviation**2).sum(1)
+        never = never_there(part, marginal, prior.never)
+        quiet = silent(part)
+        value += np.where(
+            quiet & (prior.never > 0),
+            np.logaddexp(np.log(max(prior.never, 1e-300)), np.log1p(-prior.never) + marginal),
+            np.log1p(-prior.never) + marginal,
+        ).sum()
+        slopes = [
+            mean * (1 - mean) * size * (on - off),
+            size * (mean * on + (1 - mean) * off),
+            first / prior.sigma,
+            second - 1,
+        ]
+        scores.append(np.stack([*((1 - never) * s for s in slopes), never - prior.never], axis=1))
+    return float(value), np.concatenate(scores)
+
+
+def _covariance(
+    grids: list[tuple[Grid, Pairs]], point: np.ndarray, weak: tuple[np.ndarray, np.ndarray], free: int
+) -> np.ndarray:
+    """[5, 5] sandwich; what is not free has none."""
+    h, hessian = 1e-3, np.zeros((free, free))
+    for i in range(free):
+        move = np.zeros(5)
+        move[i] = h
+        up, down = (_marginal(grids, point + sign * move, weak)[1].sum(0)[:free] for sign in (1, -1))
+        hessian[i] = (up - down) / (2 * h)
+    information = -(hessian + hessian.T) / 2
+    scores = _marginal(grids, point, weak)[1][:, :free]
+    # The weak prior's own curvature is part of J, as it is of H: it is one observation more, with that variance.
+    spread = scores[1:].T @ scores[1:] + np.diag(1 / weak[1][:free] ** 2)
+    if len(scores) <= LEAST:
+        spread = information
+    inverse = np.linalg.pinv(information)
+    covariance = np.zeros((5, 5))
+    covariance[:free, :free] = inverse @ spread @ inverse
+    return covariance
+
+
+def _distribution(point: np.ndarray, covariance: np.ndarray, quiet: int, devices: int) -> Distribution:
+    prior = _prior(point)
+    mean, size = expit(point[0]), np.exp(point[1])
+    slope = mean * (1 - mean) * size
+    of_a, of_b = np.array([slope, mean * size, 0, 0, 0]), np.array([-slope, (1 - mean) * size, 0, 0, 0])
+    se_a, se_b = (float(np.sqrt(max(g @ covariance @ g, 0))) for g in (of_a, of_b))
+    never_se = prior.never * (1 - prior.never) * np.sqrt(max(covariance[4, 4], 0))
+    # Nobody seems to be never there: the standard deviation of a share of which n draws had none.
+    return Distribution(
+        (prior.a, prior.b),
+        (se_a, se_b),
+        (prior.hours, prior.sigma),
+        (float(prior.hours * np.sqrt(covariance[2, 2])), float(prior.sigma * np.sqrt(covariance[3, 3]))),
+        prior.never,
+        float(never_se) if quiet else 1 / (devices + 1),
+    )

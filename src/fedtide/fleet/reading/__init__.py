@@ -1,0 +1,5 @@
+"""Reading of availability logs."""
+
+from fedtide.fleet.reading.read import read
+
+__all__ = ["read"]

@@ -1,0 +1,114 @@
+"""Which column is what, and so which form a log has."""
+
+from collections.abc import Mapping
+
+from fedtide.errors import InvalidInput, one_of
+from fedtide.fleet.reading.source import Table
+from fedtide.fleet.reading.tally import Tally
+
+FORMS = {
+    "intervals": ("device", "start", "end"),
+    "events": ("device", "time", "state"),
+    "heartbeats": ("device", "time"),
+}
+# The first row of names wins over the second: "id" is a device only where nothing better is there.
+_ALIASES = {
+    "device": (
+        "device device_id deviceid client client_id clientid node node_id nodeid phone phone_id host hostname machine "
+        "device_name client_name node_name worker worker_id",
+        "id user user_id userid uid name uuid serial imei",
+    ),
+    "start": (
+        "start start_s start_ms start_time starttime start_ts begin begin_s begin_time began from obs_start_s "
+        "obs_start observed_from start_at started_at started start_date start_timestamp online_from on_from",
+        "since first first_seen",
+    ),
+    "end": (
+        "end end_s end_ms end_time endtime end_ts stop stop_s stop_time to until obs_end_s obs_end observed_to "
+        "observed_until end_at ended_at ended end_date end_timestamp online_to on_to finish",
+        "till last last_seen",
+    ),
+    "time": (
+        "time time_s time_ms timestamp timestamp_s timestamp_ms ts t datetime date_time moment at epoch",
+        "date seen when",
+    ),
+    "state": ("state status available availability online is_available is_online", "event action value type up on"),
+}
+
+
+def find_columns(
+    table: Table, form: str | None, columns: Mapping[str, str], used: list[str], tally: Tally
+) -> tuple[str, dict[str, str]]:
+    """The form and, for each of our names, the column that holds it. `used`: columns that serve another purpose."""
+    for ours, theirs in columns.items():
+        if ours not in _ALIASES:
+            raise InvalidInput("columns", ours, one_of(str(ours), _ALIASES))
+        if theirs not in table.columns:
+            tally.fail(f"there is no column {theirs!r} ({ours}); {_listed(table)}")
+    free = [name for name in table.columns if name not in used and name not in columns.values()]
+    found = {ours: [theirs] for ours, theirs in columns.items()}
+    for ours in _ALIASES:
+        found.setdefault(ours, _candidates(ours, free))
+    known = [form] if form is not None else [name for name in FORMS if all(found[ours] for ours in FORMS[name])]
+    if len(known) > 1 and "heartbeats" in known:  # the others have its columns, and more
+        known.remove("heartbeats")
+    if not known:
+        near = "device, start, end (intervals); device, time, state (events); device, time (heartbeats)"
+        tally.fail(f"no form fits: a log needs columns {near}; {_listed(table)}; name them with columns")
+    if len(known) > 1:
+        tally.fail(f"may be read as {' or as '.join(known)}: choose with form; {_listed(table)}")
+    chosen = {}
+    for ours in FORMS[known[0]]:
+        if not found[ours]:
+            tally.fail(f"no column for {ours}, which {known[0]} need; {_listed(table)}; name it with columns")
+        if len(found[ours]) > 1:
+            tally.fail(f"several columns may be the {ours}: {', '.join(found[ours])}; choose one with columns")
+        chosen[ours] = found[ours][0]
+    if len(set(chosen.values())) < len(chosen):
+        raise InvalidInput("columns", dict(columns), "a different column for each name")
+    return known[0], chosen
+
+
+def some_form_fits(names: list[str]) -> bool:
+    """Whether the columns of a form other than a matrix are among these."""
+    return any(all(_candidates(ours, names) for ours in form) for form in FORMS.values())
+
+
+def find_time(names: list[str], columns: Mapping[str, str]) -> str | None:
+    """The time column of a matrix, where it has one."""
+    if "time" in columns:
+        return columns["time"]
+    found = _candidates("time", names)
+    return found[0] if len(found) == 1 else None
+
+
+def note_ignored(table: Table, used: list[str], tally: Tally) -> None:
+    """Says which unused columns look like kinds of rows: text with 2 to 20 different values."""
+    for name in [name for name in table.columns if name not in used][:50]:
+        column = table.head[name]
+        if str(column.dtype) not in ("String", "Categorical", "Enum"):
+            continue
+        values = column.cast(str).drop_nulls().unique().sort()
+        numbers = values.cast(float, strict=False).is_not_null().all()
+        if 2 <= len(values) <= 20 and not numbers:
+            shown = ", ".join(value[:30] for value in values[:5]) + (", …" if len(values) > 5 else "")
+            tally.note(f"Column {name} is ignored; it has {len(values)} values: {shown}. Choose with where.")
+
+
+def _candidates(ours: str, names: list[str]) -> list[str]:
+    for exact in (name for name in names if name == ours):
+        return [exact]
+    for aliases in _ALIASES[ours]:
+        known = set(aliases.split())
+        if found := [name for name in names if _plain(name) in known]:
+            return found
+    return []
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_").replace(".", "_")
+
+
+def _listed(table: Table) -> str:
+    names = [name[:30] for name in table.columns]
+    return f"its columns are {', '.join(names[:12])}" + (f" … ({len(names)} in all)" if len(names) > 12 else "")

@@ -1,0 +1,238 @@
+"""A fleet's log, whatever it is kept in, as when each device was there."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, cast
+
+import numpy as np
+import polars as pl
+
+from fedtide.errors import FedtideError, InvalidInput, check_one_of, number, one_of
+from fedtide.fleet.log import Log
+from fedtide.fleet.reading import forms
+from fedtide.fleet.reading.columns import FORMS, find_columns, note_ignored
+from fedtide.fleet.reading.database import is_database, read_database
+from fedtide.fleet.reading.matrix import is_matrix, read_arrays, read_matrix
+from fedtide.fleet.reading.rows import Names, Rows, read_rows, state_words, without_far
+from fedtide.fleet.reading.source import Arrays, Table, open_source
+from fedtide.fleet.reading.spans import Spans, merge
+from fedtide.fleet.reading.tally import LEFT_OUT, Tally
+from fedtide.fleet.reading.times import Clock, settle
+
+Observed = Literal["whole", "own"]
+
+
+def read(
+    source: Any,
+    *,
+    form: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    where: Mapping[str, str] | None = None,
+    gap: float | None = None,
+    windows: Any = None,
+    observed: Observed = "whole",
+    zone: str | None = None,
+    origin: str | None = None,
+    unit: str | None = None,
+    round_seconds: int | None = None,
+    on: Iterable[str] = (),
+    off: Iterable[str] = (),
+) -> Log:
+    """Reads an availability log: who was there when, who was observed when, and an account of every row.
+
+    The source is a path (CSV, JSON lines, either of them gz; Parquet; npy, npz; the SQLite ledger of a deployment) or a
+    polars frame. Its form is told by its columns (`columns` maps our names device, start, end, time, state to the
+    log's):
+
+    - intervals (device, start, end): there from start up to end;
+    - events (device, time, state): a state lasts until the device's next event;
+    - heartbeats (device, time): gone once none came for `gap` seconds; there from the first heartbeat of a run until
+      one usual beat after its last;
+    - matrix (rounds × devices of 1, 0 and −1 or nothing for "not observed"), with a time column or `round_seconds`.
+
+    Times are epoch numbers (the unit by their size, or `unit` s, ms, us, ns), ISO texts (in `zone` where they name
+    none), or the log's own clock (numbers under 10⁸ seconds), whose time 0 may be dated with `origin`. `zone` is also
+    the zone in which days are counted. `where` keeps the rows with these values, e.g. {"kind": "charging"}.
+
+    Outside of its windows (`windows`: a table of device, start, end) nothing is known of a device. Without them it is
+    taken as observed from the log's first to its last moment ("whole"), or from its own first to last ("own").
+
+    >>> log = read(pl.DataFrame({"device": ["a", "a", "b"], "start": [0, 50, 30], "end": [60, 90, 20]}))
+    >>> log.intervals.rows()
+    [(0, 0, 90000)]
+    >>> log.account.rows, log.account.used, [issue.kind for issue in log.account.issues]
+    (3, 2, ['rows that end before they start', 'rows that overlap an earlier row of the same device'])
+    """
+    columns, where = dict(columns or {}), {str(k): str(v) for k, v in (where or {}).items()}
+    check_one_of("observed", observed, Observed)
+    if form is not None and form not in (*FORMS, "matrix"):
+        raise InvalidInput("form", form, one_of(str(form), (*FORMS, "matrix")))
+    if gap is not None:
+        number("gap", gap, above=0)
+    if round_seconds is not None:
+        number("round_seconds", round_seconds, above=0)
+    words = state_words(on, off)
+    name = None
+    if is_database(source):
+        name, form, unit = str(source), "intervals", "s"
+        source, seen = read_database(source)
+        windows = seen if windows is None else windows
+    opened = open_source(source)
+    tally = Tally(name or opened.name, "row" if isinstance(opened, Arrays) else opened.word)
+    try:
+        if isinstance(opened, Arrays):
+            return read_arrays(opened, columns, round_seconds, unit, origin, zone, tally)
+        if form == "matrix" or (form is None and is_matrix(opened, columns)):
+            return read_matrix(opened, columns, round_seconds, unit, origin, zone, tally)
+        return _read_table(opened, form, columns, where, gap, windows, observed, (unit, origin, zone), words, tally)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, EOFError) as error:
+        tally.fail(f"damaged, or not what it seems: {str(error)[:200] or type(error).__name__}")
+
+
+def _read_table(
+    table: Table,
+    form: str | None,
+    columns: dict[str, str],
+    where: dict[str, str],
+    gap: float | None,
+    windows: Any,
+    observed: Observed,
+    times: tuple[str | None, str | None, str | None],
+    words: dict[str, int],
+    tally: Tally,
+) -> Log:
+    for name in where:
+        if name not in table.columns:
+            tally.fail(f"where: there is no column {name!r}; its columns are {', '.join(table.columns[:12])}")
+    form, chosen = find_columns(table, form, columns, list(where), tally)
+    if form == "heartbeats" and gap is None:
+        tally.fail("heartbeats need gap, the seconds without one after which a device is gone")
+    _check_types(table, chosen, tally)
+    note_ignored(table, [*chosen.values(), *where], tally)
+    clock = settle(table.head[chosen["time" if form != "intervals" else "start"]], tally, *times)
+    names = Names()
+    rows = read_rows(table, chosen, where, clock, names, words, tally)
+    rows = without_far(rows, table.word, clock.zone is not None, tally)
+    given = None if windows is None else _read_windows(windows, clock, times, names, tally)
+    if given is not None:
+        rows = _with_window(rows, given, names, tally)
+    if not len(rows.device) and given is None:
+        tally.nothing_left()
+    met = np.bincount(rows.device, minlength=len(names.codes)) > 0
+    if given is not None:
+        met[given.device] = True
+    known = np.flatnonzero(met)
+    devices, place = _sorted_devices(names, known)
+    rows = rows._replace(device=place[rows.device])
+    if given is not None:
+        order = np.lexsort((given.start, place[given.device]))
+        given = given._replace(device=place[given.device]).only(order)
+    spans, seen = _spans(form, rows, given, observed, gap, list(devices), tally)
+    if not len(seen.device):
+        tally.fail("spans no time: nothing was observed from one moment to another")
+    return Log(devices, spans.frame(), seen.frame(), clock.zone, tally.account(form))
+
+
+def _spans(
+    form: str,
+    rows: Rows,
+    given: Spans | None,
+    observed: Observed,
+    gap: float | None,
+    devices: list[str],
+    tally: Tally,
+) -> tuple[Spans, Spans]:
+    """Where devices were, and the windows in which they were observed."""
+    if given is not None and not len(rows.device):
+        return Spans(rows.device, rows.start, rows.start), given
+    if form == "events":
+        spans, seen = forms.events(rows, given, observed == "whole", devices, tally)
+        if given is None and observed == "whole":
+            tally.note("Every device is taken as observed from its first event to the log's last moment.")
+        elif given is None:
+            tally.note("Every device is taken as observed from its first to its last event.")
+        return spans, seen
+    if form == "intervals":
+        spans = forms.intervals(rows, given, devices, tally)
+    else:
+        spans = forms.heartbeats(rows, round(1000 * cast(float, gap)), given, devices, tally)
+    if given is not None:
+        return spans, given
+    first, last = _first_last(spans, len(devices))
+    everyone = np.arange(len(devices), dtype=np.uint32)
+    if observed == "own":
+        tally.note("Every device is taken as observed from its own first to its own last record.")
+        return spans, Spans(everyone, first, last)
+    tally.note("Every device is taken as observed from the log's first to its last moment.")
+    begin, finish = first.min(), last.max()
+    middle = begin + (finish - begin) // 2
+    late, early = int((first >= middle).sum()), int((last <= middle).sum())
+    if (late + early) * 10 > len(devices) > 1:
+        tally.note(
+            f"Of {len(devices)} devices {late} are first seen in the second half of the log and {early} last seen in "
+            'the first: they may have joined late or left. If so give windows, or observed="own".'
+        )
+    return spans, Spans(everyone, np.full(len(devices), begin), np.full(len(devices), finish))
+
+
+def _read_windows(
+    source: Any, clock: Clock, times: tuple[str | None, str | None, str | None], names: Names, tally: Tally
+) -> Spans:
+    """The windows of a table, merged, sorted by the codes of devices."""
+    table = open_source(source, "windows")
+    if isinstance(table, Arrays):
+        raise InvalidInput("windows", table.name, "a table of device, start, end")
+    own = Tally(table.name, table.word)
+    _, chosen = find_columns(table, "intervals", {}, [], own)
+    _check_types(table, chosen, own)
+    unit, origin, zone = times
+    written = settle(
+        table.head[chosen["start"]], own, unit, origin if clock.numbers else None, zone if clock.zone else None
+    )
+    if (written.zone is None) != (clock.zone is None):
+        raise FedtideError(
+            f"windows: {table.name} and {tally.source} are not on the same clock: only one of them has dates"
+        )
+    own.notes.clear()  # the log's own say the same
+    rows = read_rows(table, chosen, {}, written, names, {}, own)
+    order = np.lexsort((rows.start, rows.device))
+    spans, overlaps, _ = merge(Spans(rows.device[order], rows.start[order], rows.end[order]))
+    own.add("rows that overlap another of the same device", int(overlaps.sum()), "merged")
+    tally.absorb(own, "windows")
+    if not len(spans.device):
+        own.nothing_left()
+    return spans
+
+
+def _with_window(rows: Rows, given: Spans, names: Names, tally: Tally) -> Rows:
+    without = ~np.isin(rows.device, given.device)
+    if without.any():
+        codes = np.unique(rows.device[without])
+        known = list(names.codes)
+        examples = [f"device {known[code]}" for code in codes[: tally.wants]]
+        tally.add("rows of devices that have no window", int(without.sum()), LEFT_OUT, examples)
+    return rows.only(~without)
+
+
+def _check_types(table: Table, chosen: Mapping[str, str], tally: Tally) -> None:
+    for ours, theirs in chosen.items():
+        kind = table.head[theirs].dtype
+        if kind.is_nested() or kind in (pl.Binary, pl.Object):
+            tally.fail(f"column {theirs} ({ours}) is of type {kind}; text, numbers or times are needed")
+
+
+def _sorted_devices(names: Names, known: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+    """The known devices by name (numbers by value), and the place of each code among them."""
+    texts = list(names.codes)
+    kept = [(texts[code], code) for code in known.tolist()]
+    numeric = all(name.isascii() and name.isdecimal() and len(name) < 20 for name, _ in kept)
+    kept.sort(key=(lambda pair: (int(pair[0]), pair[0])) if numeric else None)
+    place = np.zeros(len(texts), np.uint32)
+    place[[code for _, code in kept]] = np.arange(len(kept), dtype=np.uint32)
+    return tuple(name for name, _ in kept), place
+
+
+def _first_last(spans: Spans, devices: int) -> tuple[np.ndarray, np.ndarray]:
+    """First start and last end of each device; each has a span, and they are sorted."""
+    begins = np.searchsorted(spans.device, np.arange(devices))
+    ends = np.append(begins[1:], len(spans.device)) - 1
+    return spans.start[begins], spans.end[ends]

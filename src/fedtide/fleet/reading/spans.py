@@ -1,0 +1,104 @@
+"""Sets of time as sorted rows (device, start, end): merging, measuring, cutting. All vectorised."""
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+
+class Spans(NamedTuple):
+    """Columns: device u32, start i64, end i64, sorted by device and start."""
+
+    device: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+    def only(self, rows: np.ndarray) -> "Spans":
+        return Spans(self.device[rows], self.start[rows], self.end[rows])
+
+    def frame(self) -> pl.DataFrame:
+        schema = {"device": pl.UInt32, "start": pl.Int64, "end": pl.Int64}
+        return pl.DataFrame(self._asdict(), schema=schema)
+
+
+def merge(spans: Spans) -> tuple[Spans, np.ndarray, np.ndarray]:
+    """Disjoint spans that do not touch; and for each row whether it overlapped what came before, or touched it."""
+    device, start, end = spans
+    if not len(device):
+        return spans, np.zeros(0, bool), np.zeros(0, bool)
+    reach = _running_max(device, end)
+    same = device[1:] == device[:-1]
+    overlaps = np.concatenate([[False], same & (start[1:] < reach[:-1])])
+    touches = np.concatenate([[False], same & (start[1:] == reach[:-1])])
+    first = ~(overlaps | touches)
+    last = np.append(first[1:], True)
+    return Spans(device[first], start[first], reach[last]), overlaps, touches
+
+
+def covered(spans: Spans, windows: Spans) -> np.ndarray:
+    """How long each span lies within the windows of its device; the windows are disjoint."""
+    if not len(windows.device):
+        return np.zeros(len(spans.device), np.int64)
+    start, end, opens, closes = _keys(spans, windows)
+    lengths = windows.end - windows.start
+    total = np.concatenate([[0], np.cumsum(lengths)])
+
+    def before(key: np.ndarray, moment: np.ndarray) -> np.ndarray:
+        """Length of all windows before a moment, those of earlier devices included."""
+        i = np.searchsorted(opens, key, side="right")  # windows that have opened
+        into = moment - windows.start[np.maximum(i - 1, 0)]
+        inside = (i > 0) & (key < closes[np.maximum(i - 1, 0)])
+        return total[i] - np.where(inside, lengths[np.maximum(i - 1, 0)] - into, 0)
+
+    return before(end, spans.end) - before(start, spans.start)
+
+
+def cut(spans: Spans, windows: Spans) -> Spans:
+    """The parts of disjoint spans within disjoint windows of the same device."""
+    if not len(windows.device) or not len(spans.device):
+        return spans.only(np.zeros(0, int))
+    start, end, opens, closes = _keys(spans, windows)
+    low, high = np.searchsorted(closes, start, side="right"), np.searchsorted(opens, end, side="left")
+    count = np.maximum(high - low, 0)
+    which = np.repeat(np.arange(len(count)), count)
+    window = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + low[which]
+    parts = spans.only(which)
+    return Spans(
+        parts.device, np.maximum(parts.start, windows.start[window]), np.minimum(parts.end, windows.end[window])
+    )
+
+
+def window_of(spans: Spans, windows: Spans) -> np.ndarray:
+    """The window in which each span lies, as the row of it; every span lies in one."""
+    start, _, opens, _ = _keys(spans, windows)
+    return np.searchsorted(opens, start, side="right") - 1
+
+
+def spans_of(table: pl.DataFrame) -> Spans:
+    """The rows of a table of a `Log`."""
+    return Spans(*(table[name].to_numpy() for name in Spans._fields))
+
+
+def _running_max(device: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The largest end so far, of each device; devices are sorted."""
+    low, width = int(end.min()), int(end.max()) - int(end.min()) + 1
+    if (int(device[-1]) + 1) * width < 2**62:  # one pass: an offset makes each device's ends exceed the former's
+        offset = device.astype(np.int64) * width
+        return np.maximum.accumulate(end - low + offset) - offset + low
+    table = pl.DataFrame({"device": device, "end": end})
+    return table.select(pl.col("end").cum_max().over("device"))["end"].to_numpy()
+
+
+def _keys(spans: Spans, windows: Spans) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Starts and ends of both, as numbers that sort by device and then by time."""
+    times = [spans.start, spans.end, windows.start, windows.end]
+    devices = [spans.device, spans.device, windows.device, windows.device]
+    filled = [t for t in times if len(t)]
+    low, high = min(int(t.min()) for t in filled), max(int(t.max()) for t in filled)
+    most = max(int(d.max()) for d in devices if len(d)) + 1
+    width = high - low + 2
+    if most * width >= 2**62:  # ranks instead of times
+        ranks = np.unique(np.concatenate(times))
+        times, low, width = [np.searchsorted(ranks, t) for t in times], 0, len(ranks) + 1
+    start, end, opens, closes = (d.astype(np.int64) * width + (t - low) for d, t in zip(devices, times, strict=True))
+    return start, end, opens, closes

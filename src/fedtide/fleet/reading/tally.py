@@ -1,0 +1,61 @@
+"""The account of a reading while it is being made: every row ends in exactly one place."""
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from fedtide.errors import FedtideError
+from fedtide.fleet.log import Account, Issue
+
+LEFT_OUT = "left out"
+_EXAMPLES = 3
+
+
+class Tally:
+    """Counts rows, issues and notes. `rows` = used + the issues that are "left out", by construction of `used`."""
+
+    def __init__(self, source: str, word: str = "row"):
+        self.source = source
+        self.word = word  # what its rows are numbered by: "line" or "row"
+        self.rows = 0
+        self.notes: list[str] = []
+        self._issues: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
+
+    def add(self, kind: str, count: int, done: str, examples: Iterable[str] = ()) -> None:
+        """More of a kind of issue; the first three examples are kept."""
+        if count:
+            before, shown = self._issues.get((kind, done), (0, ()))
+            if len(shown) < _EXAMPLES:
+                shown = (*shown, *examples)[:_EXAMPLES]
+            self._issues[kind, done] = (before + int(count), shown)
+
+    def note(self, sentence: str) -> None:
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    @property
+    def wants(self) -> int:
+        """Examples to look for at most, at a time."""
+        return _EXAMPLES
+
+    def issues(self) -> tuple[Issue, ...]:
+        return tuple(Issue(kind, count, done, shown) for (kind, done), (count, shown) in self._issues.items())
+
+    def absorb(self, other: "Tally", prefix: str) -> None:
+        """The issues of another table, which holds no rows of this one: nothing of them counts as left out here."""
+        for issue in other.issues():
+            done = "not used" if issue.done == LEFT_OUT else issue.done
+            self.add(f"{prefix}: {issue.kind}", issue.count, done, issue.examples)
+        for sentence in other.notes:
+            self.note(f"{prefix}: {sentence}")
+
+    def account(self, form: str) -> Account:
+        left_out = sum(issue.count for issue in self.issues() if issue.done == LEFT_OUT)
+        return Account(self.source, form, self.rows, self.rows - left_out, self.issues(), tuple(self.notes))
+
+    def fail(self, words: str) -> NoReturn:
+        """The one-line error that names the file."""
+        raise FedtideError(f"{self.source}: {' '.join(words.split())}")
+
+    def nothing_left(self) -> NoReturn:
+        kinds = "; ".join(f"{issue.count} {issue.kind}" for issue in self.issues() if issue.done == LEFT_OUT)
+        self.fail(f"none of its {self.rows} rows can be used" + (f" ({kinds})" if kinds else ""))

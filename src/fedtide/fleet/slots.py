@@ -1,0 +1,59 @@
+"""A log as rounds: who was there when each began, who was not, and of whom nothing is known."""
+
+import datetime
+from functools import cached_property
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+HERE, AWAY, UNKNOWN = 1, 0, -1
+DAY = 86_400  # seconds
+
+
+class Slots:
+    """A matrix of rounds × devices: 1 there at the moment the round begins, 0 not, −1 not observed."""
+
+    def __init__(self, state: np.ndarray, devices: tuple[str, ...], round_seconds: int, start: int, zone: str | None):
+        self.state = state  # int8 [rounds, devices]
+        self.devices = devices
+        self.round_seconds = round_seconds
+        self.start = start  # seconds, of the log's clock, at which round 0 begins
+        self.zone = zone  # as in Log
+
+    @property
+    def rounds(self) -> int:
+        return self.state.shape[0]
+
+    @cached_property
+    def observed(self) -> np.ndarray:
+        """bool [rounds, devices]."""
+        return self.state != UNKNOWN
+
+    @cached_property
+    def seconds(self) -> np.ndarray:
+        """[rounds] seconds since midnight on the clock of days."""
+        return self._local % DAY
+
+    @cached_property
+    def hours(self) -> np.ndarray:
+        """[rounds] the hour of the day, 0 … 23, in which each round begins."""
+        return (self.seconds // 3600).astype(int)
+
+    @cached_property
+    def weekdays(self) -> np.ndarray | None:
+        """[rounds] 0 for Monday … 6 for Sunday; None where the log's clock has no date."""
+        return None if self.zone is None else (self._local // DAY + 3) % 7  # 1970 began on a Thursday
+
+    @cached_property
+    def _local(self) -> np.ndarray:
+        moments = self.start + self.round_seconds * np.arange(self.rounds, dtype=np.int64)
+        if self.zone in (None, "UTC"):
+            return moments
+        # The offset changes with the season at most a few times: look it up once an hour.
+        zone, hours = ZoneInfo(self.zone), moments // 3600
+        found, position = np.unique(hours, return_inverse=True)
+        offsets = []
+        for hour in found:
+            offset = datetime.datetime.fromtimestamp(int(hour) * 3600, zone).utcoffset()
+            offsets.append(0 if offset is None else int(offset.total_seconds()))
+        return moments + np.asarray(offsets, np.int64)[position]

@@ -1,0 +1,281 @@
+"""The fitted fleet on disk: `fleet.toml` for people, `devices.parquet` for what is one row a device."""
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fedtide.errors import FedtideError, InvalidInput, one_of
+from fedtide.files import atomic
+from fedtide.fleet.model import Cluster, Distribution, FleetModel, Profile
+from fedtide.tomls import dumps
+
+TOML, DEVICES = "fleet.toml", "devices.parquet"
+_NUMBERS = (
+    "observed", "here", "visits", "off_off", "off_on", "on_off", "on_on", "availability", "availability_se",
+    "availability_low", "availability_high", "correlation", "correlation_se", "correlation_low", "correlation_high",
+    "hours", "on_given_on", "on_given_on_se", "on_given_off", "on_given_off_se", "raw_availability", "raw_correlation",
+)  # fmt: skip
+_NULLABLE = ("raw_availability", "raw_correlation")
+_TABLES = {
+    "rounds": ("seconds", "count", "devices", "start", "zone"),
+    "availability": ("beta", "beta_se", "never", "never_se", "negative"),
+    "persistence": ("hours", "hours_se", "sigma", "sigma_se"),
+    "profile": ("hour", "weekday", "share", "share_se"),
+    "pairs": ("correlation", "null"),
+    "clusters": ("name", "correlation", "null", "coupling", "hours"),
+    "account": ("rows", "used", "form", "notes", "issues"),
+}
+
+
+def save_model(model: FleetModel, folder: Path | str) -> Path:
+    """Writes both files, each whole or not at all; returns the TOML's path."""
+    folder = Path(folder)
+    record = pl.Series("record", np.ascontiguousarray(model.record.T)).cast(pl.List(pl.Int8))
+    with atomic(folder / DEVICES) as temporary:
+        model.devices.with_columns(record).write_parquet(temporary)
+    with atomic(folder / TOML) as temporary:
+        temporary.write_text(_text(model), encoding="utf-8")
+    return folder / TOML
+
+
+def load_model(path: Path | str) -> FleetModel:
+    """The model of a folder (or of the TOML in it), checked: a person may have edited the TOML."""
+    path = Path(path)
+    path = path if path.suffix == ".toml" else path / TOML
+    try:
+        written = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        hint = "; fedtide fleet fit writes one" if isinstance(error, FileNotFoundError) else ""
+        raise FedtideError(f"{path}: {error.strerror or error}{hint}") from error
+    except ValueError as error:  # also text that is not UTF-8
+        raise FedtideError(f"{path}: not readable as TOML: {str(error).splitlines()[0]}") from error
+    try:
+        return _model(_Written(written), path.parent / DEVICES)
+    except InvalidInput as error:
+        raise FedtideError(f"{path}: {error}") from error
+
+
+def _text(model: FleetModel) -> str:
+    days = len(model.record) * model.round_seconds / 86_400
+    d, p = model.distribution, model.profile
+    zone = {} if model.zone is None else {"zone": model.zone}
+    rounds = {"seconds": model.round_seconds, "count": len(model.record), "devices": len(model.devices)}
+    weekday = {} if p.weekday is None else {"weekday": _short(p.weekday)}
+    clusters = [{k: v for k, v in _numbers(c._asdict()).items() if k != "members"} for c in model.clusters]
+    sections = [
+        (
+            f"A fleet, fitted: {len(model.devices)} devices, {days:.1f} days; they are in {DEVICES} beside this file.\n"
+            'In a configuration: [availability] name = "fleet", path = this folder. Numbers may be edited: what is\n'
+            "drawn from the fleet follows them.",
+            {"format": 1, "source": model.source},
+        ),
+        (
+            "The record: length of a round, number of rounds, when round 0 begins (seconds since 1970, or of the log's"
+            " own\nclock where there is no zone), and the zone in which days are counted.",
+            {"rounds": {**rounds, "start": model.start, **zone}},
+        ),
+        (
+            "How often devices are there: π ~ Beta(a, b), and a share is never there. _se are standard errors.\n"
+            "negative: devices that alternate (negative correlation, at 1 %), which chains of this kind cannot.",
+            {"availability": _numbers({k: getattr(d, k) for k in _TABLES["availability"]})},
+        ),
+        (
+            "For how long: relaxation time τ ~ lognormal(median hours, σ), independent of π; λ = exp(−round / τ).",
+            {
+                "persistence": _numbers(
+                    {"hours": d.hours[0], "hours_se": d.hours_se[0], "sigma": d.hours[1], "sigma_se": d.hours_se[1]}
+                )
+            },
+        ),
+        (
+            "The shared clock: P(there) = π (1 + s d), 1 + d = (1 + hour)(1 + weekday).\n"
+            "hour: at the middles of hours; weekday: from Monday (absent where the record is too short);\n"
+            "share: what was counted, by hour.",
+            {"profile": {"hour": _short(p.hour), **weekday, "share": _short(p.share), "share_se": _short(p.share_se)}},
+        ),
+        (
+            "Mean signed correlation of pairs of devices, clock removed, and 95 % of it for independent devices.",
+            {"pairs": _numbers({"correlation": model.pair_correlation[0], "null": model.pair_correlation[1:]})},
+        ),
+    ]
+    if clusters:
+        words = (
+            "Devices that move together, beyond the clock; members are in the column `cluster`, from 0. coupling: share"
+            "\nof the latent variance that is common; hours: how long what is common lasts."
+        )
+        sections.append((words, {"clusters": clusters}))
+    sections.append(("What became of the log's rows.", {"account": model.account}))
+    blocks = ("\n".join([*(f"# {line}" for line in words.split("\n")), dumps(table)]) for words, table in sections)
+    return "\n".join(blocks)
+
+
+def _short(values: np.ndarray) -> list[float]:
+    return [_rounded(float(v)) for v in values]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _numbers(table: dict[str, Any]) -> dict[str, Any]:
+    """With floats of six digits: more are noise to a reader."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [plain(v) for v in value]
+        return _rounded(value) if isinstance(value, float) else value
+
+    return {key: plain(value) for key, value in table.items()}
+
+
+class _Written:
+    """Values of a TOML file, asked for by table and key, checked."""
+
+    def __init__(self, tables: dict[str, Any]):
+        self._tables = tables
+        known = {"format", "source", *_TABLES}
+        for key, value in tables.items():
+            if key not in known:
+                raise InvalidInput(key, value, one_of(key, known))
+            for table in value if key == "clusters" and isinstance(value, list) else [value]:
+                if key in _TABLES and not isinstance(table, dict):
+                    raise InvalidInput(key, table, "a table")
+                for inner in table if isinstance(table, dict) else ():
+                    if inner not in _TABLES[key]:
+                        raise InvalidInput(f"{key}.{inner}", table[inner], one_of(inner, _TABLES[key]))
+        self.source = str(tables.get("source", ""))
+        self.account = dict(tables.get("account", {}))
+        self.clusters: list[dict[str, Any]] = list(tables.get("clusters", []))
+
+    def has(self, table: str, key: str) -> bool:
+        return key in self._tables.get(table, {})
+
+    def number(self, table: str, key: str, low: float, high: float = math.inf, whole: bool = False) -> Any:
+        value = self._tables.get(table, {}).get(key)
+        return _number(f"{table}.{key}", value, low, high, whole)
+
+    def numbers(self, table: str, key: str, count: int, low: float, high: float = math.inf) -> tuple[float, ...]:
+        return _list(f"{table}.{key}", self._tables.get(table, {}).get(key), count, low, high)
+
+    def shares(self, key: str) -> np.ndarray:
+        """By hour; nan where no round begins in an hour."""
+        values = self._tables.get("profile", {}).get(key)
+        fine = isinstance(values, list) and len(values) == 24 and all(isinstance(v, int | float) for v in values)
+        if not fine:
+            raise InvalidInput(f"profile.{key}", values, "24 numbers")
+        return np.asarray(values, float)
+
+    def text(self, table: str, key: str) -> str:
+        value = self._tables.get(table, {}).get(key)
+        if not isinstance(value, str):
+            raise InvalidInput(f"{table}.{key}", value, "text")
+        return value
+
+
+def _number(field: str, value: Any, low: float, high: float, whole: bool = False) -> Any:
+    kind = int if whole else int | float
+    fine = isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high and abs(value) < math.inf
+    if not fine:
+        span = f"of {low:g} or more" if high == math.inf else f"in [{low:g}, {high:g}]"
+        raise InvalidInput(
+            field, value, f"a {'whole ' if whole else ''}number {span if low > -math.inf else ''}".strip()
+        )
+    return value
+
+
+def _list(field: str, values: Any, count: int, low: float, high: float) -> tuple[float, ...]:
+    if not isinstance(values, list) or len(values) != count:
+        raise InvalidInput(field, values, f"{count} numbers")
+    return tuple(float(_number(f"{field}[{i}]", v, low, high)) for i, v in enumerate(values))
+
+
+def _model(written: _Written, path: Path) -> FleetModel:
+    least = 1e-6
+    beta = written.numbers("availability", "beta", 2, least)
+    errors = written.numbers("availability", "beta_se", 2, 0)
+    distribution = Distribution(
+        (beta[0], beta[1]),
+        (errors[0], errors[1]),
+        (written.number("persistence", "hours", least), written.number("persistence", "sigma", 0)),
+        (written.number("persistence", "hours_se", 0), written.number("persistence", "sigma_se", 0)),
+        written.number("availability", "never", 0, 1),
+        written.number("availability", "never_se", 0),
+        written.number("availability", "negative", 0, whole=True),
+    )
+    weekday = np.array(written.numbers("profile", "weekday", 7, -1)) if written.has("profile", "weekday") else None
+    hour = np.array(written.numbers("profile", "hour", 24, -1))
+    for field, values in (("profile.hour", hour), ("profile.weekday", weekday)):
+        if values is not None and (values == -1).all():
+            raise InvalidInput(field, values.tolist(), "above −1 somewhere, or nobody is ever there")
+    null = written.numbers("pairs", "null", 2, -1, 1)
+    seconds, rounds = (
+        written.number("rounds", "seconds", 1, whole=True),
+        written.number("rounds", "count", 1, whole=True),
+    )
+    devices = _devices(path, written.number("rounds", "devices", 1, whole=True), rounds, len(written.clusters))
+    record = np.ascontiguousarray(devices["record"].list.explode().to_numpy().reshape(len(devices), rounds).T)
+    if not np.isin(np.unique(record), (-1, 0, 1)).all():
+        raise FedtideError(f"{path}: record holds other numbers than −1, 0 and 1")
+    membership = devices["cluster"].to_numpy()
+    return FleetModel(
+        source=written.source,
+        devices=devices.drop("record"),
+        record=record,
+        round_seconds=seconds,
+        start=written.number("rounds", "start", -math.inf, whole=True),
+        zone=_zone(written.text("rounds", "zone")) if written.has("rounds", "zone") else None,
+        distribution=distribution,
+        profile=Profile(written.shares("share"), written.shares("share_se"), hour, weekday),
+        clusters=tuple(_cluster(c, i, membership) for i, c in enumerate(written.clusters)),
+        pair_correlation=(written.number("pairs", "correlation", -1, 1), null[0], null[1]),
+        account=written.account,
+    )
+
+
+def _zone(name: str) -> str:
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise InvalidInput("rounds.zone", name, "a time zone such as Europe/Paris") from None
+    return name
+
+
+def _cluster(table: dict[str, Any], index: int, membership: np.ndarray) -> Cluster:
+    field = f"clusters[{index}]"
+    low, high = _list(f"{field}.null", table.get("null"), 2, -1, 1)
+    return Cluster(
+        str(table.get("name", f"cluster {index + 1}")),
+        tuple(int(k) for k in np.flatnonzero(membership == index)),
+        _number(f"{field}.correlation", table.get("correlation"), -1, 1),
+        (low, high),
+        _number(f"{field}.coupling", table.get("coupling"), 0, 1),
+        _number(f"{field}.hours", table.get("hours"), 1e-6, math.inf),
+    )
+
+
+def _devices(path: Path, devices: int, rounds: int, clusters: int) -> pl.DataFrame:
+    """The table of devices, checked against what the TOML says of it."""
+    try:
+        table = pl.read_parquet(path)
+    except OSError as error:
+        raise FedtideError(f"{path}: {error.strerror or str(error).splitlines()[0]}") from error
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise FedtideError(f"{path}: not readable as Parquet: {str(error).splitlines()[0]}") from error
+    for name in ("device", "kind", *_NUMBERS, "cluster", "record"):
+        if name not in table.columns:
+            raise FedtideError(f"{path}: the column {name} is missing")
+        kind = table.schema[name]
+        right = kind == pl.List(pl.Int8) if name == "record" else kind.is_numeric() or name in ("device", "kind")
+        if not right or (table[name].null_count() and name not in _NULLABLE):
+            raise FedtideError(f"{path}: the column {name} is {kind} or has gaps; fit the fleet again")
+    if len(table) != devices or (table["record"].list.len() != rounds).any():
+        raise FedtideError(f"{path}: not the {devices} devices of {rounds} rounds that {TOML} speaks of")
+    if table["cluster"].min() < -1 or table["cluster"].max() >= clusters:  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
+        raise FedtideError(f"{path}: the column cluster names clusters that {TOML} does not have")
+    return table

@@ -1,0 +1,136 @@
+"""The page of `fedtide fleet recommend`: the answer in words, the numbers behind it, and when it would change."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fedtide.files import atomic
+from fedtide.report import recommendation_figures as figures
+from fedtide.report import recommendation_notes as notes
+from fedtide.report import recommendation_words as told
+from fedtide.report import svg, words
+from fedtide.report.curves import learning
+from fedtide.report.page import environment
+from fedtide.report.tuning import values_in_words
+
+_MOST_LISTED = 25
+
+VERDICTS = {
+    "recommended": "use this",
+    "level": "level",
+    "behind": "falls behind",
+    "behind there": "falls behind on generated fleets",
+    "refused": "refused",
+    "below the floor": "below the floor",
+    "diverged": "diverged",
+    "not firm": "in question",
+}
+
+
+def render(about: Mapping[str, Any], rounds: pl.DataFrame, devices: pl.DataFrame) -> str:
+    """The page as text, from `Recommendation`'s data and tables."""
+    reference = about["verdict"]["reference"]
+    pictures = {
+        "forest": None if reference is None else figures.forest(about),
+        "learning": learning(rounds, reference) if reference is not None else None,
+        "served": None if reference is None else figures.served(about, devices),
+    }
+    fleet = about["fleet"]
+    return environment().get_template("recommendation.html").render(
+        about=about,
+        title=f"Which method for {words.clean(fleet['source']) or 'this fleet'}?",
+        meta=_meta(about),
+        answer=" ".join(told.answer(about)),
+        figures={name: picture for name, picture in pictures.items() if picture is not None},
+        kind=about["kind"],
+        reference=None if reference is None else words.clean(reference),
+        firm=about["verdict"]["recommended"] is not None,
+        rows=[_row(row, about, i) for i, row in enumerate(about["methods"])],
+        refusals=[(words.clean(row["method"]), row["refused"]) for row in about["methods"] if row["refused"]],
+        worst=[_device(row) for row in about["served_worst"][:_MOST_LISTED]],
+        more=max(0, len(about["served_worst"]) - _MOST_LISTED),
+        never=[words.clean(name) for name in fleet["never"]],
+        brief=[words.clean(name) for name in fleet["brief"]],
+        most=_MOST_LISTED,
+        changes=told.changes(about),
+        unknown=notes.unknown(about),
+        how=notes.how(about),
+        limits=notes.limits(about),
+        warnings=[words.clean(text) for text in about["warnings"]],
+        palette=[svg.LIGHT, svg.DARK],
+        paper=svg.PAPER,
+    )  # fmt: skip
+
+
+def write(path: str | os.PathLike[str], about: Mapping[str, Any], rounds: pl.DataFrame, devices: pl.DataFrame) -> Path:
+    """Writes the page; a reader finds the old file or the whole new one, never a part."""
+    path, text = Path(path), render(about, rounds, devices)
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
+
+
+def summary(about: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """For the terminal: method, on the record, on generated fleets, against the reference, worst decile, verdict."""
+    rows = [_row(row, about, i) for i, row in enumerate(about["methods"])]
+    return [
+        (r["name"], r["recorded"]["text"], r["generated"]["text"], r["difference"]["text"], r["worst"], r["verdict"])
+        for r in rows
+    ]
+
+
+def _meta(about: Mapping[str, Any]) -> list[str]:
+    fleet = about["fleet"]
+    return [
+        words.count(len(about["methods"]), "method"),
+        f"{words.count(fleet['used'], 'device')} of {fleet['devices']:,}",
+        words.count(about["rounds"], "round"),
+        words.count(about["seeds"], "seed"),
+        f"problem: {words.clean(about['problem']['name'])}",
+    ]
+
+
+def _row(row: Mapping[str, Any], about: Mapping[str, Any], index: int) -> dict[str, Any]:
+    kind = about["kind"]
+    is_reference = row["method"] == about["verdict"]["reference"]
+    gap = row["recorded"]["difference"]
+    difference = {"text": "–", "spread": None}
+    if gap is not None and gap["mean"] is not None and not is_reference:
+        spread = (
+            None if gap["low"] is None else f"{words.change(kind, gap['low'])} to {words.change(kind, gap['high'])}"
+        )
+        difference = {"text": words.change(kind, gap["mean"]), "spread": spread}
+    return {
+        "name": words.clean(row["method"]),
+        "index": index,
+        "recorded": _level(kind, row["recorded"]),
+        "generated": _level(kind, row["generated"]),
+        "difference": difference,
+        "worst": words.percent(row["recorded"]["worst_decile"]),
+        "client": "–" if not row["client_bytes"] else notes.readable(row["client_bytes"]),
+        "server": notes.readable(row["server_bytes"]),
+        "messages": row["extra_messages"] or "–",
+        "verdict": VERDICTS[row["verdict"]],
+        "chosen": row["verdict"] == "recommended",
+        "settings": values_in_words(row["chosen"]),
+        "summary": row["summary"],
+    }
+
+
+def _level(kind: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+    spread = None if found["low"] is None else words.spread(kind, found["low"], found["high"])
+    return {"text": words.value(kind, found["mean"]), "spread": spread}
+
+
+def _device(row: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "device": words.clean(row["device"]),
+        "kind": row["kind"],
+        "availability": words.percent(row["availability"]),
+        "correlation": f"{row['correlation']:.2f}".replace("-", "−") if row["correlation"] is not None else "–",
+        "accuracy": words.percent(row["accuracy"]),
+        "included": words.percent(row["included"]),
+    }

@@ -1,0 +1,108 @@
+"""A server without a network and clients one by one give the simulator's numbers."""
+
+import jax
+import numpy as np
+import pytest
+
+import fedtide
+from fedtide import methods
+from fedtide.adapters.coordinator import Update, Coordinator, sends_rows
+from fedtide.adapters.problem import ProblemClient, initial_model, population_of
+from fedtide.adapters.trees import named, tree_of
+from fedtide.availability import Always, Trace
+from fedtide.work import Steps
+
+WORK = Steps(count=3, batch=4)
+METHODS = {
+    "fedavg": methods.fedavg(work=WORK),
+    "ca_fed": methods.ca_fed(work=WORK),
+    "fedvarp": methods.fedvarp(work=WORK),
+    "scaffold": methods.scaffold(work=WORK),
+    "fednova": methods.fednova(work=fedtide.work.RandomSteps(1, 4, 4)),
+    "fed_cvar_avg": methods.fed_cvar_avg(rate=0.01, work=WORK),
+    "fedawe": methods.fedawe(work=WORK),
+    "amplified_scaffold": methods.amplified_scaffold(period=2, work=WORK),
+    "focus": methods.focus(work=WORK),
+}
+
+
+def play(problem, method, presence, seed=0):
+    """Drives a coordinator and clients through the presence matrix: (coordinator, choices)."""
+    coordinator = Coordinator(method, population_of(problem), initial_model(problem, seed), seed)
+    clients = [ProblemClient(problem, method, k, seed) for k in range(coordinator.clients)]
+    rows = [coordinator.first_row(k) for k in range(coordinator.clients)]
+    choices = []
+    for t, available in enumerate(presence):
+        opening = coordinator.begin(t, available)
+        w, shared = coordinator.model, coordinator.shared
+        choice = coordinator.decide(opening, {int(k): clients[k].loss(w, t) for k in np.flatnonzero(opening.asked)})
+        answers = {}
+        for k in np.flatnonzero(choice.invited).tolist():
+            trained = clients[k].train(w, t, rows[k], shared)
+            sent = (rows[k], trained.row) if sends_rows(method) else ()
+            answers[k] = Update(
+                w - trained.w, trained.loss, trained.steps, trained.mass, trained.rate, trained.message, *sent
+            )
+            rows[k] = trained.row
+        for k, changed in coordinator.finish(choice, answers).owed.items():
+            rows[k] = tree_of(rows[k], named(rows[k]) | changed)
+        choices.append(choice)
+    return coordinator, choices
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_everybody_there_gives_the_simulators_parameters(name, blobs):
+    method, rounds = METHODS[name], 5
+    result = fedtide.simulate(blobs, Always(12), {name: method}, rounds=rounds, evaluate_every=rounds)
+    coordinator, _ = play(blobs, method, np.ones((rounds, 12), bool))
+    np.testing.assert_allclose(coordinator.served, result.models[name][0], atol=1e-6, rtol=1e-6)
+    assert np.abs(coordinator.served - initial_model(blobs)).max() > 1e-2  # something was learned
+
+
+@pytest.mark.parametrize("name", ["ca_fed", "scaffold", "fedawe", "focus"])
+def test_a_recorded_presence_gives_the_simulators_decisions(name, blobs):
+    rounds = 12
+    presence = np.random.default_rng(3).random((rounds, 12)) < np.linspace(0.2, 0.9, 12)
+    presence[4] = False
+    method = methods.ca_fed(kappa_squared=0.05, work=WORK) if name == "ca_fed" else METHODS[name]
+    result = fedtide.simulate(blobs, Trace(presence), {name: method}, rounds=rounds, evaluate_every=rounds)
+    active, invited = result.attendance(name)
+    coordinator, choices = play(blobs, method, presence)
+    np.testing.assert_array_equal(active[0], presence)
+    np.testing.assert_array_equal([c.invited for c in choices], invited[0])
+    weight = result.clients.sort("round", "client")["weight"].to_numpy().reshape(rounds, 12)
+    np.testing.assert_allclose([c.weight for c in choices], weight, rtol=1e-6)
+    np.testing.assert_allclose(coordinator.served, result.models[name][0], atol=1e-6, rtol=1e-5)
+    if name == "ca_fed":
+        assert (invited[0] < active[0]).any()  # it did leave somebody out
+
+
+def test_an_unfinished_round_leaves_no_trace(blobs):
+    coordinator = Coordinator(METHODS["ca_fed"], population_of(blobs), initial_model(blobs))
+    before = jax.tree.map(np.asarray, coordinator.carry)
+    opening = coordinator.begin(0, np.ones(12, bool))
+    coordinator.decide(opening, dict.fromkeys(range(12), 1.0))
+    jax.tree.map(np.testing.assert_array_equal, before, jax.tree.map(np.asarray, coordinator.carry))
+
+
+def test_late_updates_enter_the_memory_and_no_direction(blobs):
+    """A late update moves nothing in its own round, and counts by α in later ones."""
+    coordinator = Coordinator(METHODS["fedvarp"], population_of(blobs), initial_model(blobs))
+    nobody = np.zeros(12, bool)
+    late = Update(np.ones_like(coordinator.start), 1.0, 3, 0.3, 0.1)
+    coordinator.finish(coordinator.decide(coordinator.begin(0, nobody)), {}, {2: late})
+    np.testing.assert_array_equal(coordinator.model, coordinator.start)
+    coordinator.finish(coordinator.decide(coordinator.begin(1, nobody)), {})
+    alpha = float(np.asarray(blobs.importance)[2])
+    np.testing.assert_allclose(coordinator.start - coordinator.model, alpha, rtol=1e-5)
+
+
+def test_methods_whose_clients_train_unheard_are_refused(blobs):
+    with pytest.raises(fedtide.FedtideError, match="FedPBC: its clients train in rounds"):
+        Coordinator(methods.fedpbc(), population_of(blobs), initial_model(blobs))
+
+
+def test_a_missing_loss_is_an_error(blobs):
+    coordinator = Coordinator(METHODS["ca_fed"], population_of(blobs), initial_model(blobs))
+    with pytest.raises(fedtide.FedtideError, match="losses"):
+        coordinator.decide(coordinator.begin(0, np.ones(12, bool)), {0: 1.0})

@@ -1,0 +1,302 @@
+"""The recommendation: constraints, verdicts, words, files; and a planted case that it must get right."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fedtide.errors import FedtideError, InvalidInput
+from fedtide.experiments import build, load
+from fedtide.experiments.recommend import Recommendation, recommend
+from fedtide.experiments.recommend_fleet import choose, generated, part_of, recorded, scenarios
+from fedtide.experiments.recommend_limits import Burden, Constraints, burden, refusal
+from fedtide.experiments.recommend_verdict import Ends, against, decide, interval
+from fedtide.fleet import Distribution, FleetModel, Profile
+from fedtide.methods import find
+from fedtide.problems.classification import classification
+from fedtide.problems.models import softmax_regression
+from fedtide.report import recommendation_notes as notes
+from fedtide.report import recommendation_words as words
+
+ROUNDS = 60
+
+
+def a_fleet(share: np.ndarray, correlation: float = 0.3, rounds: int = 240, cycle: float = 0.2) -> FleetModel:
+    """Two-state chains, with one device more that is never there and some entries that nobody observed."""
+    rng = np.random.default_rng(0)
+    here, rows = rng.random(len(share)) < share, []
+    for _ in range(rounds):
+        rows.append(here)
+        here = rng.random(len(share)) < correlation * here + (1 - correlation) * share
+    record = np.column_stack([np.array(rows, np.int8), np.zeros(rounds, np.int8)])
+    record[rng.random(record.shape) < 0.05] = -1
+    share = np.append(share, 1e-3)
+    devices = pl.DataFrame(
+        {
+            "device": [*(f"phone-{k}" for k in range(len(share) - 1)), "attic"],
+            "kind": ["regular"] * (len(share) - 1) + ["never"],
+            "observed": (record >= 0).sum(0),
+            "availability": share,
+            "correlation": [correlation] * len(share),
+            "hours": [-0.5 / np.log(correlation)] * len(share),
+            "on_given_on": correlation + (1 - correlation) * share,
+            "on_given_off": (1 - correlation) * share,
+            "cluster": pl.Series([-1] * len(share), dtype=pl.Int32),
+        }
+    )
+    day = cycle * np.sin(2 * np.pi * np.arange(24) / 24)
+    spread = Distribution((1.0, 1.0), (0.1, 0.1), (1.0, 1.0), (0.1, 0.1), 0.1, 0.05)
+    profile = Profile(np.full(24, 0.5), np.full(24, 0.1), day, None)
+    return FleetModel("a log", devices, record, 1800, 0, None, spread, profile, (), (0.0, -0.1, 0.1), {})
+
+
+def planted_problem():
+    """Three devices that are often there say one thing, seven that are rarely there the opposite."""
+    rng = np.random.default_rng(1)
+
+    def draw(client: int, size: int):
+        x = rng.normal(size=(size, 2)).astype(np.float32)
+        return x, (x[:, 0] > 0) ^ (client < 3)
+
+    sides = ([draw(k, size) for k in range(10)] for size in (40, 60))
+    return classification(softmax_regression(2, 2), *([(x, y.astype(int)) for x, y in side] for side in sides))
+
+
+OFTEN = np.where(np.arange(10) < 3, 0.9, 0.2)
+
+
+@pytest.fixture(scope="module")
+def planted() -> Recommendation:
+    heard = []
+    found = recommend(
+        a_fleet(OFTEN), planted_problem(), rounds=ROUNDS, methods=["fedavg", "unbiased", "scaffold"], trials=2, seeds=4,
+        constraints=Constraints(extra_messages=0), progress=lambda *heard_now: heard.append(heard_now),
+    )  # fmt: skip
+    assert {label for label, _, _ in heard} == {
+        f"{what} {m['method']}" for m in found.about["methods"] for what in ("tune", "run")
+    }
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> tuple[Recommendation, str]:
+    folder = tmp_path_factory.mktemp("recommended")
+    (folder / "mine.toml").write_text(
+        '[problem]\nname = "synthetic_clustered"\nsamples = 20\ntest_samples = 20\n'
+        "[local]\nsteps = 2\nbatch = 8\n[run]\nrounds = 8\nevaluate_every = 2\nhistory = 5\n[tune]\nseeds = 1\n"
+        '[tune.space]\nrate = [0.1]\nserver_rate = [1.0]\n[[methods]]\nname = "fedavg"\n[[methods]]\nname = "fedavg"\n'
+        'label = "three"\nclients = 3\n'
+    )
+    a_fleet(OFTEN).save(folder / "fleet")
+    found = recommend(folder / "fleet", folder / "mine.toml", trials=1, seeds=2)
+    found.save(folder / "out")
+    return found, str(folder / "out")
+
+
+def test_planted_bias_is_found(planted):
+    # FedAvg hears the three that are often there (2.7 against 1.4 a round): it ends near 30 %, the unbiased near 70 %.
+    assert planted.recommended == "Unbiased"
+    assert planted.confidence == "clear"
+    rows = {row["method"]: row for row in planted.about["methods"]}
+    for setting in ("recorded", "generated"):
+        assert rows["FedAvg"][setting]["difference"]["high"] < -0.15
+    assert planted.sentence.startswith("Use Unbiased. On the recorded trace it ends at ")
+    assert "above the next best, FedAvg" in planted.sentence
+
+
+def test_names_flow_through_and_the_never_seen_are_named(planted):
+    assert planted.about["fleet"]["never"] == ["attic"]
+    assert "never there" in planted.sentence
+    worst = planted.about["served_worst"]
+    assert len(worst) == 1
+    assert worst[0]["device"] in {
+        "phone-0",
+        "phone-1",
+        "phone-2",
+    }  # the minority, told the opposite
+    assert planted.devices["device"].unique().sort().to_list() == [f"phone-{k}" for k in range(10)]
+    rare = planted.devices.filter(pl.col("method") == "Unbiased", pl.col("device") == "phone-7").row(0, named=True)
+    assert 0.05 < rare["included"] <= rare["there"] < 0.45
+
+
+def test_what_the_constraints_refuse_is_simulated_and_never_recommended(planted):
+    scaffold = planted.table.filter(method="SCAFFOLD").row(0, named=True)
+    assert scaffold["verdict"] == "refused"
+    assert scaffold["refused"] == "It sends 2 extra messages a round and client, where none may be sent."
+    assert np.isfinite(scaffold["recorded"])
+    (row,) = planted.about["relaxed"]
+    assert (row["constraint"], row["freed"]) == ("extra_messages", ["SCAFFOLD"])
+
+
+def test_every_case_has_its_sentence(planted):
+    said = words.changes(planted.about)
+    kinds = [kind for kind, _, _ in said]
+    assert kinds == ["A shorter run"] * 2 + ["Another fleet"] * 3 + ["Fewer limits"]
+    assert said[0][1].startswith(f"After {ROUNDS // 4} rounds, a quarter of the run, ")
+    assert any("twice as long" in text for _, text, _ in said)
+    assert any("no daily cycle" in text for _, text, _ in said)
+    assert said[-1][1].startswith("Without the limit on extra messages, SCAFFOLD could be used: it ends ")
+    assert any("one record" in text for text in notes.unknown(planted.about))
+
+
+def test_a_problem_of_ones_own_has_no_table(planted):
+    assert "[problem]" not in planted.config.replace("add [problem]", "")
+    assert 'name = "unbiased"' in planted.config
+
+
+def test_files(written):
+    found, folder = written
+    config = load(f"{folder}/recommended.toml")
+    experiment = build(config)
+    assert len(experiment.problem.sizes) == experiment.availability.clients == 10
+    assert (
+        next(iter(experiment.methods)) == found.recommended == "FedAvg"
+    )  # level with its sample: the first is simplest
+    assert config.methods[0].arguments["rate"] == 0.1
+    plain = json.loads(Path(folder, "recommendation.json").read_text("utf-8"))
+    assert plain["sentence"] == found.sentence
+    assert plain["verdict"] == found.about["verdict"]
+    text = Path(folder, "recommendation.html").read_text("utf-8")
+    for wanted in ("attic", "When the answer would change", "What is not known", "FedAvg", "recommended.toml"):
+        assert wanted in text
+    assert pl.read_parquet(f"{folder}/trials.parquet").equals(found.trials)
+
+
+def ends(rows: dict[str, dict[str, list[float]]], deciles: dict[str, float] | None = None) -> Ends:
+    """Final accuracies by method and setting, seed by seed."""
+    table = [
+        {"setting": setting, "horizon": 1.0, "method": method, "seed": seed, "diverged": not np.isfinite(value),
+         "final": value, "worst_decile": (deciles or {}).get(method, 0.5)}
+        for method, settings in rows.items() for setting, values in settings.items()
+        for seed, value in enumerate(values)
+    ]  # fmt: skip
+    return Ends(pl.DataFrame(table), "accuracy")
+
+
+LOW, MIDDLE, HIGH = [0.5, 0.52, 0.51, 0.5], [0.59, 0.62, 0.605, 0.6], [0.6, 0.61, 0.6, 0.62]
+LIGHT, HEAVY = Burden(0, 0, 100), Burden(2, 50, 100)
+
+
+def both(values):
+    return {"recorded": values, "generated": values}
+
+
+def test_level_methods_give_the_simplest():
+    burdens = {"heavy": HEAVY, "light": LIGHT, "far": HEAVY}
+    found = decide(ends({"heavy": both(HIGH), "light": both(MIDDLE), "far": both(LOW)}), {}, burdens)
+    assert (found.confidence, found.recommended, found.best) == ("level", "light", "heavy")
+    assert found.level == ("heavy", "light")
+
+
+def test_of_equal_burdens_the_first():
+    burdens = dict.fromkeys(["a", "b"], LIGHT)
+    assert decide(ends({"a": both(MIDDLE), "b": both(HIGH)}), {}, burdens).recommended == "a"
+
+
+def test_the_refused_are_left_out_however_good():
+    burdens = {"a": HEAVY, "b": LIGHT}
+    found = decide(ends({"a": both(HIGH), "b": both(LOW)}), {"a": "why"}, burdens)
+    assert (found.confidence, found.recommended) == ("clear", "b")
+    assert decide(ends({"a": both(HIGH)}), {"a": "why"}, burdens).confidence == "none"
+
+
+def test_a_floor_leaves_out_who_is_below_it():
+    burdens = {"a": LIGHT, "b": LIGHT}
+    runs = ends({"a": both(HIGH), "b": both(LOW)}, {"a": 0.2, "b": 0.4})
+    found = decide(runs, {}, burdens, floor=0.3)
+    assert (found.recommended, found.below_floor) == ("b", ("a",))
+    none = decide(runs, {}, burdens, floor=0.9)
+    assert (none.confidence, none.recommended, none.best) == ("floor", None, "b")
+
+
+def test_record_and_generator_may_disagree():
+    runs = ends({"a": {"recorded": HIGH, "generated": LOW}, "b": {"recorded": LOW, "generated": HIGH}})
+    found = decide(runs, {}, dict.fromkeys(["a", "b"], LIGHT))
+    assert (found.confidence, found.recommended, found.best) == ("disagree", None, "a")
+    assert found.generated is not None
+    assert found.generated.best == "b"
+
+
+def test_who_diverged_is_not_recommended():
+    runs = ends({"a": both([0.9, 0.9, np.nan, 0.9]), "b": both(LOW)})
+    assert decide(runs, {}, dict.fromkeys(["a", "b"], LIGHT)).recommended == "b"
+
+
+def test_one_seed_tells_nobody_apart():
+    found = decide(ends({"a": both([0.1]), "b": both([0.9])}), {}, dict.fromkeys(["a", "b"], LIGHT))
+    assert (found.confidence, found.recommended) == ("level", "a")
+
+
+def test_the_interval_is_students():
+    found = interval(np.array([1.0, 2.0, 3.0]))
+    assert found.mean == 2
+    assert found.high == pytest.approx(2 + 4.302653 / np.sqrt(3), abs=1e-5)
+
+
+def test_changes_are_told_against_the_reference():
+    row = against(ends({"a": both(HIGH), "b": both(LOW)}), ["a", "b"], "b", "recorded")
+    assert row is not None
+    assert row["best"] == "a"
+    assert row["changes"]
+    assert row["difference"]["mean"] == pytest.approx(np.mean(HIGH) - np.mean(LOW))
+
+
+@pytest.mark.parametrize(
+    ("name", "client", "server", "messages"),
+    [("fedavg", 0, 400, 0), ("scaffold", 400, 800, 2), ("mifa", 0, 400 * (2 + 7), 0), ("unbiased", 0, 400 + 56, 0)],
+)
+def test_burdens_are_those_of_the_facts(name, client, server, messages):
+    asked = burden(vars(find(name).facts), parameters=100, devices=7)
+    assert asked == Burden(messages, client, server)
+    assert refusal(asked, Constraints(client, server, messages)) is None  # what is asked for exactly is allowed
+    for field, value in (("client_memory", client), ("server_memory", server), ("extra_messages", messages)):
+        if value:
+            found = refusal(asked, Constraints(**{field: value - 1}))
+            assert found is not None
+            assert found[0] == field
+
+
+def test_devices_are_sampled_evenly_over_availability():
+    model = a_fleet(np.linspace(0.05, 0.95, 40), rounds=50)
+    chosen = choose(model, 10)
+    assert (len(set(chosen.names)), chosen.others, chosen.never) == (10, 30, ("attic",))
+    assert [int(x) // 4 for x in chosen.numbers] == list(range(10))  # one of each tenth
+    assert choose(model, 10).names == chosen.names != choose(model, 10, seed=1).names
+    assert len(choose(model, 41).names) == 41  # a client for every device, the unseen as well
+    with pytest.raises(InvalidInput, match="at most 40 clients"):
+        choose(model, 60)
+
+
+def test_availabilities_are_the_devices_own():
+    model = a_fleet(OFTEN)
+    part = part_of(model, choose(model))
+    replay = recorded(part)
+    known = part.record[: len(replay.matrix)]
+    assert (np.asarray(replay.matrix) == known)[known >= 0].all()
+    assert replay.random_start
+    plain = generated(part)
+    np.testing.assert_allclose(plain.availability, OFTEN)
+    by_name = {scenario.name: scenario.process for scenario in scenarios(part)}
+    np.testing.assert_allclose(by_name["rarer"].availability, OFTEN / 2)
+    np.testing.assert_allclose(by_name["longer"].hours, 2 * np.asarray(plain.hours))
+    assert np.ptp(by_name["no_clock"].profile) == 0 < np.ptp(plain.profile)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"problem": "digit"}, "did you mean 'digits'"),
+        ({"methods": ["fedavgg"]}, "did you mean 'fedavg'"),
+        ({"methods": []}, "one name or more"),
+        ({"problem": 3}, "the name of a built-in problem"),
+        ({"rounds": 0}, "rounds = 0"),
+        ({"constraints": Constraints(floor=2.0)}, "floor = 2"),
+        ({"constraints": Constraints(client_memory=-1)}, "client_memory"),
+    ],
+)
+def test_bad_input_is_one_line(options, message):
+    with pytest.raises(FedtideError, match=message) as caught:
+        recommend(a_fleet(OFTEN, rounds=50), **options)
+    assert "\n" not in str(caught.value)

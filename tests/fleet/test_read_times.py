@@ -1,0 +1,150 @@
+"""Times: epoch numbers of any unit, ISO texts, the log's own clock; and what cannot be read, in one line."""
+
+import gzip
+
+import polars as pl
+import pytest
+
+from fedtide.errors import FedtideError
+from fedtide.fleet import read
+
+MOMENT = 1_717_243_200  # 2024-06-01T12:00:00Z
+
+
+def frame(*starts, hour=None):
+    ends = hour or [start + 3600 for start in starts]
+    return pl.DataFrame({"device": [f"d{i}" for i in range(len(starts))], "start": starts, "end": ends}, strict=False)
+
+
+def first(log):
+    return log.intervals["start"][0] / 1000
+
+
+@pytest.mark.parametrize(("unit", "size"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_epoch_numbers_of_any_unit(unit, size):
+    for given in (None, unit):
+        log = read(frame(MOMENT * size, hour=[(MOMENT + 60) * size]), unit=given)
+        assert log.intervals.rows() == [(0, MOMENT * 1000, MOMENT * 1000 + 60_000)]
+        assert log.zone == "UTC"
+        assert any("by their size" in note for note in log.account.notes) == (given is None)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("2024-06-01T12:00:00Z", None),
+        ("2024-06-01T14:00:00+02:00", None),
+        ("2024-06-01T14:00:00.000+0200", "America/New_York"),
+        ("2024-06-01 12:00:00+00", None),
+        ("2024-06-01T12:00", None),
+        ("2024-06-01 12:00:00", "UTC"),
+        ("2024-06-01 14:00:00.000", "Europe/Berlin"),
+        (" 2024-06-01T14:00", "Europe/Berlin"),
+    ],
+)
+def test_iso_texts(text, zone):
+    log = read(frame(text, hour=["2024-06-01T20:00Z"]), zone=zone)
+    assert first(log) == MOMENT
+    assert log.zone == (zone or "UTC")
+
+
+def test_typed_times():
+    table = frame("2024-06-01T14:00:00", hour=["2024-06-01T15:00:00"])
+    table = table.with_columns(pl.col("start", "end").str.to_datetime("%Y-%m-%dT%H:%M:%S", time_unit="us"))
+    assert first(read(table, zone="Europe/Berlin")) == MOMENT
+    aware = table.with_columns(pl.col("start", "end").dt.replace_time_zone("Europe/Berlin"))
+    assert first(read(aware)) == MOMENT
+
+
+def test_an_hour_that_never_was_is_left_out():
+    table = frame("2024-03-31T02:30", "2024-03-31T01:30", hour=["2024-03-31T05:00"] * 2)
+    log = read(table, zone="Europe/Berlin")
+    assert log.account.used == 1
+    assert log.account.issues[0].kind == "rows whose time cannot be read"
+
+
+def test_the_logs_own_clock():
+    log = read(frame(0, 600))
+    assert log.zone is None
+    assert first(log) == 0
+    dated = read(frame(0, 600), origin="2024-06-01T14:00", zone="Europe/Berlin")
+    assert first(dated) == MOMENT
+    assert dated.zone == "Europe/Berlin"
+    assert first(read(frame(5000, hour=[6000]), unit="ms")) == 5
+
+
+def test_clocks_that_jump_are_left_out():
+    starts = [MOMENT + 1000 * i for i in range(50)]
+    log = read(frame(*starts, 5, MOMENT * 3))
+    assert log.account.used == 50
+    assert [issue.count for issue in log.account.issues] == [2]
+    assert log.account.issues[0].examples[0].startswith("row 51: 5.0, 3605.0 s")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"zone": "Mars/Olympus"}, "zone"),
+        ({"zone": "UTC"}, "origin"),
+        ({"origin": "yesterday"}, "origin"),
+        ({"unit": "hours"}, "unit"),
+        ({"form": "table"}, "form"),
+        ({"observed": "never"}, "observed"),
+        ({"gap": -1}, "gap"),
+        ({"columns": {"device": "nobody"}}, "device, start, end"),
+        ({"columns": {"who": "device"}}, "columns"),
+        ({"where": {"kind": "x"}}, "kind"),
+        ({"form": "events"}, "time"),
+        ({"windows": pl.DataFrame({"a": [1]})}, "its columns are a"),
+        ({"windows": pl.DataFrame({"device": ["d0"], "start": [MOMENT], "end": [2 * MOMENT]})}, "same clock"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_one_line(arguments, words):
+    with pytest.raises(FedtideError, match=words) as error:
+        read(frame(0, 600), **arguments)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n\n",
+        b"device,start,end\n",
+        b"a,0,5\nb,3,9\n",
+        b"what\never\n",
+        b"device,device_id,start,end\na,a,0,5\n",
+        b"device,client,start,end\na,a,0,5\n".replace(b"device,", b"node,", 1),
+        b"device,device,start,end\na,a,0,5\n",
+        b"device,start,end\na,x,y\n",
+        b"device,start,end\n,0,5\n",
+        b"\xff\xfed\0e\0v\0",
+        b"PAR1 and so on",
+        b"PK\x03\x04 and so on",
+        b"\x93NUMPY and so on",
+        b"\x1f\x8b and so on",
+        gzip.compress(b"device,start,end\na,0,5\n" * 50)[:-10],
+        b"[1, 2]",
+        b"{}\n",
+        b'{"device": 1\n',
+        b'{"device": [1], "start": {}, "end": null}\n',
+        b"BZh91AY",
+        bytes(range(256)),
+    ],
+)
+def test_files_that_cannot_be_read_are_one_line(tmp_path, content):
+    path = tmp_path / "log.csv"
+    path.write_bytes(content)
+    if content.startswith(b"device,device_id"):  # the exact name wins
+        assert read(path).devices == ("a",)
+        return
+    with pytest.raises(FedtideError) as error:
+        read(path)
+    assert "\n" not in str(error.value)
+    assert "log.csv" in str(error.value)
+
+
+def test_folders_and_nothing_are_one_line(tmp_path):
+    for source in (tmp_path, tmp_path / "none", 5, None):
+        with pytest.raises(FedtideError):
+            read(source)

@@ -1,0 +1,76 @@
+"""The generator's check: a record against generated fleets."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedtide.errors import InvalidInput
+from fedtide.fleet import resemble
+from fedtide.fleet.resemblance import WORDS
+
+
+def test_a_fleet_resembles_others_of_its_kind(model_by_hand, chains, hide):
+    """Six records, each with 40 more fleets of the same devices: a check is outside with probability 2/40 or so (the
+    quantiles lie within the 40), of 78 about 4 to 6. More than 16 has probability below 1 %, as several checks of a
+    record go together."""
+    outside = 0
+    for kind in range(6):
+        fleets = [chains(192, 20, 100 * kind + i, amplitude=0.5, kind=kind) for i in range(41)]
+        checks, _ = resemble(model_by_hand(hide(fleets[0], kind)), fleets[1:])
+        assert [check.name for check in checks] == list(WORDS)
+        outside += sum(not check.inside for check in checks)
+    assert outside <= 16
+
+
+def test_a_generator_without_the_day_is_told_apart(model_by_hand, chains):
+    record = chains(480, 60, 1, amplitude=0.8)
+    checks, _ = resemble(model_by_hand(record), [chains(480, 60, seed) for seed in range(2, 22)])
+    inside = {check.name: check.inside for check in checks}
+    assert not inside["day_later"]
+    assert not inside["variance_ratio"]
+    assert not inside["number_sd"]
+    assert not inside["hourly_deviation"]
+
+
+def test_statistics_by_hand(model_by_hand):
+    record = np.tile([1, 1, 0, 0, 0, 0], 20)[:, None].repeat(5, 1)  # stays of an hour, absences of two
+    checks, curves = resemble(model_by_hand(record), [record, record])
+    found = {check.name: check.recorded for check in checks}
+    # A run of n rounds is spread over n − ½ to n + ½.
+    assert [found[f"stay_{share}"] for share in (10, 50, 90)] == pytest.approx([0.8, 1, 1.2])
+    assert [found[f"absence_{share}"] for share in (10, 50, 90)] == pytest.approx([1.8, 2, 2.2])
+    assert found["longest_absence"] == 2
+    assert found["back_in_an_hour"] == 0
+    assert found["number_least"] == 0
+    assert found["hourly_deviation"] == 0
+    assert found["variance_ratio"] == pytest.approx(
+        5
+    )  # five devices that are one: 25 times the variance of one, over 5
+    assert all(check.inside for check in checks)
+    assert curves["stays"]["recorded"] == [1, 1, 0]
+    assert curves["hourly"]["recorded"] == curves["hourly"]["mean"]
+
+
+def test_missing_entries_of_the_record_are_missing_in_what_is_generated(model_by_hand, chains):
+    here = chains(200, 20, 3)
+    record = here.astype(np.int8)
+    record[50:120, ::2] = -1
+    other = here.copy()
+    other[50:120, ::2] ^= True  # differs only where nothing is known
+    checks, curves = resemble(model_by_hand(record), [other, other])
+    for check in checks:
+        assert check.low == pytest.approx(check.recorded), check.name
+        assert check.inside
+    assert curves["number"]["recorded"] == pytest.approx(curves["number"]["mean"])
+    json.dumps(curves, allow_nan=False)
+
+
+def test_fleets_of_another_shape_are_refused(model_by_hand):
+    model = model_by_hand(np.zeros((30, 3)))
+    with pytest.raises(InvalidInput, match="generated"):
+        resemble(model, [np.zeros((30, 4), bool)] * 2)
+    with pytest.raises(InvalidInput, match="2 fleets or more"):
+        resemble(model, [np.zeros((30, 3), bool)])
+    with pytest.raises(InvalidInput, match="nothing observed"):
+        resemble(model_by_hand(np.full((30, 3), -1)), [np.zeros((30, 3), bool)] * 2)

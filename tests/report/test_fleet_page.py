@@ -1,0 +1,274 @@
+"""The page of a fitted fleet, from a model and a diagnosis."""
+
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fedtide.fleet.diagnose import diagnose
+from fedtide.fleet.diagnosis import Check, Diagnosis, Finding
+from fedtide.fleet.model import Cluster, Distribution, FleetModel, Profile
+from fedtide.fleet.resemblance import resemble
+from fedtide.report import fleet_figures, fleet_findings, fleet_words
+from fedtide.report.fleet import render, sentences, write
+
+DAYS, DEVICES = 15, 20
+ROUNDS = 24 * DAYS
+MONDAY = 1_772_409_600  # 2 March 2026, 0 h UTC
+NASTY = '<b>phone & "co"'
+ACCOUNT = {
+    "rows": 1000,
+    "used": 990,
+    "form": "intervals",
+    "issues": [{"kind": "rows <i>of</i> ghosts", "count": 10, "done": "left out", "examples": ["line 7: <u>x</u>"]}],
+    "notes": ["times are taken as seconds"],
+}
+QUESTIONS = ("order", "homogeneity", "week", "dwell", "day_later", "together", "together_after_clock")
+
+
+def chains(seed: int) -> np.ndarray:
+    """bool [rounds, devices]: chains that follow the day, all but the first device, which is never here."""
+    drawn = np.random.default_rng(0)
+    pi, lam = drawn.uniform(0.15, 0.5, DEVICES), drawn.uniform(0.3, 0.7, DEVICES)
+    pi[0] = 0
+    random = np.random.default_rng([seed, 1])
+    p = pi * (1 + 0.7 * np.cos(2 * np.pi * np.arange(ROUNDS + 1) / 24))[:, None]
+    here = np.empty((ROUNDS, DEVICES), bool)
+    here[0] = random.random(DEVICES) < p[0]
+    for t in range(1, ROUNDS):
+        here[t] = random.random(DEVICES) < np.clip(p[t] + lam * (here[t - 1] - p[t - 1]), 0, 1)
+    return here
+
+
+def table(record: np.ndarray, names: list[str]) -> pl.DataFrame:
+    """By counting, with made-up intervals."""
+    seen, here = (record >= 0).sum(0), (record == 1).sum(0)
+    both = (record[1:] >= 0) & (record[:-1] >= 0)
+    before, after = record[:-1] == 1, record[1:] == 1
+    pairs = {
+        f"{'on' if a else 'off'}_{'on' if b else 'off'}": (both & (before == a) & (after == b)).sum(0)
+        for a in (False, True)
+        for b in (False, True)
+    }
+    lam = pairs["on_on"] / np.maximum(pairs["on_on"] + pairs["on_off"], 1)
+    lam = np.clip(lam - pairs["off_on"] / np.maximum(pairs["off_on"] + pairs["off_off"], 1), 0.05, 0.95)
+    pi = here / np.maximum(seen, 1)
+    return pl.DataFrame(
+        {
+            "device": names,
+            "kind": np.select([seen < 24, here == 0, here == seen], ["brief", "never", "always"], "regular"),
+            "observed": seen,
+            "here": here,
+            "visits": pairs["off_on"],
+            **pairs,
+            "raw_availability": pi,
+            "availability": pi,
+            "availability_low": 0.8 * pi,
+            "availability_high": np.minimum(1.2 * pi, 1),
+            "correlation": lam,
+            "correlation_low": lam - 0.05,
+            "correlation_high": lam + 0.05,
+            "hours": -1 / np.log(lam),
+        }
+    )
+
+
+def model_of(record: np.ndarray, names: list[str], **changes) -> FleetModel:
+    with np.errstate(invalid="ignore"):
+        share = np.array([(record[h::24] == 1).sum() / (record[h::24] >= 0).sum() for h in range(24)])
+    made = FleetModel(
+        source="a <log>.csv",
+        devices=table(record, names),
+        record=record,
+        round_seconds=3600,
+        start=MONDAY,
+        zone="UTC",
+        distribution=Distribution((3.0, 8.0), (0.5, 1.5), (1.5, 0.5), (0.1, 0.05), 0.05, 0.02, 1),
+        profile=Profile(
+            share, np.full(24, 0.02), np.cos(np.arange(24) / 24 * 2 * np.pi), np.array([0.1, 0, 0, 0, 0, -0.05, -0.05])
+        ),
+        clusters=(Cluster("cluster <1>", (1, 2, 3), 0.3, (0.02, 0.08), 0.4, 5.0),),
+        pair_correlation=(0.001, -0.002, 0.002),
+        account=ACCOUNT,
+    )
+    return made._replace(**changes)
+
+
+@pytest.fixture(scope="module")
+def model() -> FleetModel:
+    record = chains(0).astype(np.int8)
+    record[:40, 1] = record[-60:, 2] = -1
+    record[10:, 3] = -1
+    return model_of(record, [f"{NASTY} {k}" for k in range(DEVICES)])
+
+
+@pytest.fixture(scope="module")
+def diagnosis(model) -> Diagnosis:
+    checks, curves = resemble(model, [chains(seed) for seed in range(1, 5)])
+    return diagnose(model, simulated=19)._replace(checks=checks, curves=curves)
+
+
+@pytest.fixture(scope="module")
+def advice() -> pl.DataFrame:
+    rows = {
+        "round_seconds": [1800, 3600, 7200],
+        "rounds": [720, 360, 180],
+        "rounds_a_day": [48.0, 24.0, 12.0],
+        "devices": [DEVICES] * 3,
+        "fleet": [DEVICES] * 3,
+        "available": [0.3, 0.3, None],
+        "number": [6.0, 6.0, None],
+        "correlation": [0.8, 0.6, None],
+        "stay": [0.95, 0.85, None],
+        "away_rounds": [8.0, 4.0, None],
+        "enough": [True, True, False],
+    }
+    return pl.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def page(model, diagnosis, advice, tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("a fleet")
+    path = write(folder / "fleet.html", model, diagnosis, advice, {"command": "fedtide fleet fit <log>"})
+    assert path == folder / "fleet.html"
+    return path.read_text("utf-8")
+
+
+def test_every_question_has_its_answer_and_its_figure(page, diagnosis):
+    assert [found.name for found in diagnosis.findings] == list(QUESTIONS)
+    for found in diagnosis.findings:
+        assert found.holds is not None  # 15 days of 19 devices are enough for all
+        assert f'<h3 id="q-{found.name}">' in page
+        assert f'id="figure-{found.name}"' in page
+    drawn = {"presence", "devices", "differences", "clock", "groups", "generated", *QUESTIONS}
+    assert set(re.findall(r'<figure id="figure-([^"]+)"', page)) == drawn
+    assert page.count('role="img" aria-label="') == 2 * len(drawn)  # wide and narrow
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL).lower()
+
+
+def test_sections_come_in_order(page):
+    heads = re.findall(r'<h2 id="h-(\w+)">', page)
+    assert heads == ["read", "fleet", "clock", "chain", "theory", "generator", "length", "use"]
+
+
+def test_what_is_written_is_escaped(page):
+    for bad in ("<b>", "<log>", "<i>of", "<u>x", "cluster <1>", "<script"):
+        assert bad not in page
+    assert page.count("&lt;b&gt;phone &amp; &#34;co&#34; 0") == 1  # the one that was never here, among its kind
+    assert "fedtide fleet fit &lt;log&gt;" in page
+    assert "cluster &lt;1&gt;" in page
+
+
+def test_what_was_read_is_told(page):
+    assert "1,000 rows of intervals were read; 990 are used (99%)." in page
+    assert "Times are taken as seconds." in page
+
+
+def test_the_way_to_use_it_names_its_folder(page, model, diagnosis, advice):
+    assert re.search(r"path = &#34;[^&]*a fleet0&#34;", page)
+    assert re.search(r"fedtide fleet recommend &#39;[^&]*a fleet0&#39;", page)
+
+
+def test_the_terminal_hears_it_all(model, diagnosis):
+    said = sentences(model, diagnosis)
+    assert len(said) == 2 + len(QUESTIONS) + 1
+    assert said[0].startswith("20 devices over 15 days, in rounds of 1 hour. The typical device is here in ")
+    assert "1 was never here and 1 was observed too briefly to judge." in said[0]
+    for line, found in zip(said[2:], diagnosis.findings, strict=False):
+        verdict = "holds" if found.holds else "does not hold"
+        assert line.startswith(f"{fleet_words.SHORT[found.name]} ({verdict}): ")
+    assert not any(" %" in line for line in said)
+
+
+def test_a_single_device_of_which_nothing_is_known(advice):
+    """No groups, no date, no weekdays, no checks, nothing decided, no theory, no account, no advice."""
+    record = np.zeros((30, 1), np.int8)
+    record[20:] = -1
+    flat = Profile(np.full(24, np.nan), np.full(24, np.nan), np.zeros(24), None)
+    lonely = model_of(
+        record, ["one"], zone=None, start=0, clusters=(), pair_correlation=(0.0, 0.0, 0.0), account={}, profile=flat
+    )
+    found = diagnose(lonely, simulated=19)
+    assert all(each.holds is None for each in found.findings)
+    page = render(lonely, found._replace(theory=()), advice.clear(), {})
+    assert re.findall(r'<figure id="figure-([^"]+)"', page) == ["presence"]
+    assert page.count("cannot say</td>") == len(QUESTIONS)
+    assert "This record is too small to say whether" in page
+    assert "The generator was not compared with the record." in page
+    assert "Too few devices came and went to say whether some move together" in page
+    assert 'id="h-length"' not in page
+    assert "path = &#34;my-fleet&#34;" in page
+
+
+@pytest.mark.parametrize("kind", ["regular", "always", "seldom", "never", "brief"])
+def test_a_fleet_of_one_kind_can_be_told(model, kind):
+    one = model._replace(devices=model.devices.with_columns(kind=pl.lit(kind)))
+    said = " ".join(fleet_words.answer(one))
+    told = {
+        "regular": "Every device was here at some time.",
+        "always": "Of all devices, 20 were always here.",
+        "seldom": "Of all devices, 20 were almost never here.",
+        "never": "Of all devices, 20 were never here.",
+        "brief": "Of all devices, 20 were observed too briefly to judge.",
+    }
+    assert told[kind] in said
+    assert ("No device was here for long enough" in said) == (kind in ("never", "brief"))
+
+
+def test_what_a_chain_can_be_trusted_for(model, diagnosis):
+    def judged(**holds) -> str:
+        found = tuple(each._replace(holds=holds.get(each.name)) for each in diagnosis.findings)
+        return fleet_words.trust(model, diagnosis._replace(findings=found))[0]
+
+    assert "too small to say" in judged()
+    assert "Nothing in this record speaks against" in judged(order=True, dwell=True)
+    assert judged(order=False).endswith("it misses something of who is here in the next round.")
+    assert judged(order=True, together=False, week=False).endswith(
+        "can be trusted for who is here in the next round; it misses something of what weekends are like and how many"
+        " are here at once."
+    )
+
+
+def test_what_the_generator_misses_is_named(diagnosis):
+    good = Check("stay_50", "half of the stays (hours)", 1.5, 1.5, 1.0, 2.0, True)
+    bad = Check("absence_90", "…", 19.5, 17.6, 17.0, 18.5, False)
+    share = Check("back_in_an_hour", "…", 0.2, 0.1, 0.05, 0.15, False)
+    none = Diagnosis((), (), (), {}, 19, 0)
+    assert fleet_words.generator(none._replace(checks=(good,))).endswith("agrees with the record in all.")
+    said = fleet_words.generator(none._replace(checks=(good, bad, share)))
+    assert "in 1. It misses long absences (recorded 19.5 h, generated 17 to 18.5 h); quick returns (recorded" in said
+    assert "(recorded 20.0%, generated 5.0 to 15.0%)" in said
+    assert "in none." in fleet_words.generator(none._replace(checks=(bad,)))
+
+
+def test_a_figure_that_disagrees_with_its_test_says_why(model):
+    rates = {"recorded": [1.5, None], "low": [0.9, None], "high": [1.1, None]}
+    shown = {"groups": ["a", "b"], "p": [0.5], "arriving": rates, "leaving": rates}
+    found = Finding("order", "?", "Yes.", True, 0.05, (0.0, 0.1), 0.5, shown)
+    assert fleet_findings.finding(model, found).caption.endswith("sees nothing.")
+    assert fleet_findings.finding(model, found._replace(figure={})) is None
+
+
+def test_days_are_named_by_the_clock_of_the_log(model):
+    dated = fleet_figures.presence(model).wide
+    assert "Midnight, UTC" in dated
+    assert ">2 Mar<" in dated
+    shifted = fleet_figures.presence(model._replace(zone="Asia/Tokyo", start=MONDAY)).wide
+    assert ">3 Mar<" in shifted  # the record begins at 9 h there
+    assert ">2 Mar<" not in shifted
+    short = model._replace(record=model.record[:20], zone=None)
+    assert "Hours since the record began" in fleet_figures.presence(short).wide
+
+
+def test_sentences_in_the_manner_of_the_page():
+    assert fleet_words.said("λ is -0.5 in 5 % of a-b") == "λ is −0.5 in 5% of a-b."
+    assert fleet_words.said("two\nlines.") == "Two lines."
+    assert fleet_words.said("") == ""
+    assert [fleet_words.listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
+    assert [fleet_words.share(x) for x in (0.0, 0.004, 0.5, 0.996, 1.0)] == ["0%", "0.4%", "50%", "99.6%", "100%"]
+    assert [fleet_words.hours(x) for x in (0.5, 1.78, 96.0)] == ["30 minutes", "1.8 hours", "4 days"]

@@ -29,6 +29,7 @@ from fedtide import (
     errors,
     estimators,
     experiments,
+    fleet,
     methods,
     participation,
     partitioners,
@@ -75,7 +76,7 @@ PACKAGES: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
         simulation, availability, estimators, participation, solvers, work, schedules, aggregation, servers, methods,
-        problems, models, partitioners, data, experiments, report, theory, types, streams, rows, errors,
+        problems, models, partitioners, data, fleet, experiments, report, theory, types, streams, rows, errors,
     )
 }  # fmt: skip
 STUDIES = (

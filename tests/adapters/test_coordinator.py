@@ -6,7 +6,7 @@ import pytest
 
 import fedtide
 from fedtide import methods
-from fedtide.adapters.coordinator import Update, Coordinator, sends_rows
+from fedtide.adapters.coordinator import Coordinator, Update, sends_rows
 from fedtide.adapters.problem import ProblemClient, initial_model, population_of
 from fedtide.adapters.trees import named, tree_of
 from fedtide.availability import Always, Trace

@@ -9,11 +9,11 @@ import pytest
 
 from fedtide.errors import FedtideError, InvalidInput
 from fedtide.experiments import build, load
-from fedtide.experiments.recommend import Recommendation, recommend
-from fedtide.experiments.recommend_fleet import choose, generated, part_of, recorded, scenarios
-from fedtide.experiments.recommend_limits import Burden, Constraints, burden, refusal
-from fedtide.experiments.recommend_verdict import Ends, against, decide, interval
-from fedtide.fleet import Distribution, FleetModel, Profile
+from fedtide.experiments.recommendation.fleet import choose, generated, part_of, recorded, scenarios
+from fedtide.experiments.recommendation.limits import Burden, Constraints, burden, refusal
+from fedtide.experiments.recommendation.recommending import Recommendation, recommend
+from fedtide.experiments.recommendation.verdict import Ends, against, decide, interval
+from fedtide.fleet import Distribution, FleetModel, Profile, Slots, fit
 from fedtide.methods import find
 from fedtide.problems.classification import classification
 from fedtide.problems.models import softmax_regression
@@ -89,7 +89,8 @@ def written(tmp_path_factory) -> tuple[Recommendation, str]:
         '[tune.space]\nrate = [0.1]\nserver_rate = [1.0]\n[[methods]]\nname = "fedavg"\n[[methods]]\nname = "fedavg"\n'
         'label = "three"\nclients = 3\n'
     )
-    a_fleet(OFTEN).save(folder / "fleet")
+    model = a_fleet(OFTEN)
+    fit(Slots(model.record, tuple(model.devices["device"]), 1800, 0, None)).save(folder / "fleet")
     found = recommend(folder / "fleet", folder / "mine.toml", trials=1, seeds=2)
     found.save(folder / "out")
     return found, str(folder / "out")
@@ -191,8 +192,7 @@ def test_level_methods_give_the_simplest():
 
 
 def test_of_equal_burdens_the_first():
-    burdens = dict.fromkeys(["a", "b"], LIGHT)
-    assert decide(ends({"a": both(MIDDLE), "b": both(HIGH)}), {}, burdens).recommended == "a"
+    assert decide(ends({"a": both(MIDDLE), "b": both(HIGH)}), {}, {"a": LIGHT, "b": LIGHT}).recommended == "a"
 
 
 def test_the_refused_are_left_out_however_good():
@@ -231,15 +231,13 @@ def test_one_seed_tells_nobody_apart():
 
 def test_the_interval_is_students():
     found = interval(np.array([1.0, 2.0, 3.0]))
-    assert found.mean == 2
     assert found.high == pytest.approx(2 + 4.302653 / np.sqrt(3), abs=1e-5)
 
 
 def test_changes_are_told_against_the_reference():
     row = against(ends({"a": both(HIGH), "b": both(LOW)}), ["a", "b"], "b", "recorded")
     assert row is not None
-    assert row["best"] == "a"
-    assert row["changes"]
+    assert (row["best"], row["changes"]) == ("a", True)
     assert row["difference"]["mean"] == pytest.approx(np.mean(HIGH) - np.mean(LOW))
 
 
@@ -275,7 +273,6 @@ def test_availabilities_are_the_devices_own():
     replay = recorded(part)
     known = part.record[: len(replay.matrix)]
     assert (np.asarray(replay.matrix) == known)[known >= 0].all()
-    assert replay.random_start
     plain = generated(part)
     np.testing.assert_allclose(plain.availability, OFTEN)
     by_name = {scenario.name: scenario.process for scenario in scenarios(part)}

@@ -76,10 +76,10 @@ def test_weekends_are_compared_when_there_are_two_and_a_date(model_by_hand, chai
     here = chains(48 * 21, 30, 6)
     weekend = (np.arange(48 * 21) // 48 + 3) % 7 >= 5  # day 0 of 1970 was a Thursday
     here[weekend] &= np.random.default_rng(6).random((weekend.sum(), 30)) < 0.5
-    dated = _findings(model_by_hand(here, zone="UTC"), simulated=19)["week"]
+    dated = _findings(model_by_hand(here, zone="UTC"), simulated=39)["week"]
     assert dated.holds is False
     assert "at weekends" in dated.sentence
-    undated = _findings(model_by_hand(here), simulated=19)["week"]
+    undated = _findings(model_by_hand(here), simulated=39)["week"]
     assert undated.holds is None
     assert "no date" in undated.sentence
 
@@ -87,16 +87,16 @@ def test_weekends_are_compared_when_there_are_two_and_a_date(model_by_hand, chai
 def test_equal_seeds_equal_findings_and_figures_are_plain(model_by_hand, chains, hide):
     model = model_by_hand(hide(chains(200, 20, 7), 7))
     told: list[tuple[int, int]] = []
-    first = diagnose(model, simulated=19, progress=lambda done, total: told.append((done, total)))
-    assert first == diagnose(model, simulated=19)
-    assert first != diagnose(model, simulated=19, seed=1)
+    first = diagnose(model, simulated=39, progress=lambda done, total: told.append((done, total)))
+    assert first == diagnose(model, simulated=39)
+    assert first != diagnose(model, simulated=39, seed=1)
     assert told[-1] == (38, 38)
     assert tuple(finding.name for finding in first.findings) == NAMES
     json.dumps([finding._asdict() for finding in first.findings], allow_nan=False)
 
 
 def test_large_fleets_are_sampled(model_by_hand, chains):
-    found = diagnose(model_by_hand(chains(120, 50, 8)), simulated=19, most_devices=12)
+    found = diagnose(model_by_hand(chains(120, 50, 8)), simulated=39, most_devices=12)
     assert found.devices == 12
     assert "12 devices" in found.findings[0].sentence
 
@@ -120,7 +120,7 @@ def test_records_that_cannot_say_say_so(model_by_hand, record, reason):
 
 
 def test_a_short_record_says_nothing_about_the_day(model_by_hand, chains):
-    found = _findings(model_by_hand(chains(60, 30, 9)), simulated=19)
+    found = _findings(model_by_hand(chains(60, 30, 9)), simulated=39)
     for name in ("homogeneity", "week", "day_later", "together_after_clock"):
         assert found[name].holds is None, name
     assert found["order"].holds is not None
@@ -134,7 +134,7 @@ def test_any_record_gets_answers_that_can_be_written(model_by_hand, seed):
     record = (generator.random((int(generator.choice([2, 25, 60, 150])), 6)) < generator.choice([0.05, 0.5, 0.95])) + 0
     record = np.where(generator.random(record.shape) < generator.choice([0, 0.3, 0.9]), -1, record)
     model = model_by_hand(record, int(generator.choice([60, 1800, 7200, 86_400])), zone="Europe/Paris")
-    found = diagnose(model, simulated=19)
+    found = diagnose(model, simulated=39)
     json.dumps([finding._asdict() for finding in found.findings], allow_nan=False)
     assert "nan" not in " ".join([finding.sentence for finding in found.findings] + list(found.theory))
     checks, curves = resemble(model, [generator.random(record.shape) < 0.3 for _ in range(3)])
@@ -148,7 +148,7 @@ def test_too_few_simulated_fleets_are_refused(model_by_hand):
 
 def test_the_theory_names_devices_that_are_never_here(model_by_hand, chains):
     record = np.concatenate([chains(200, 18, 10), np.zeros((200, 2), bool)], 1)
-    theory = " ".join(diagnose(model_by_hand(record), simulated=19).theory)
+    theory = " ".join(diagnose(model_by_hand(record), simulated=39).theory)
     assert "2 of 20 devices were never here (10 %)" in theory
 
 

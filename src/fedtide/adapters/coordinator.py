@@ -148,16 +148,16 @@ class Coordinator:
         older = {k: a for k, a in (late or {}).items() if k not in counted}
         order = sorted(counted | older)
         capacity = capacity_for(len(order), self.clients)
-        client = np.array(order + [0] * (capacity - len(order)), np.int32)
-        weight = [choice.weight[k] if k in counted else 0 for k in order] + [0] * (capacity - len(order))
-        cohort = Cohort(client, np.arange(capacity) < len(order), np.asarray(weight, choice.weight.dtype))
+        client: Any = np.array(order + [0] * (capacity - len(order)), np.int32)
+        weight: Any = [choice.weight[k] if k in counted else 0 for k in order] + [0] * (capacity - len(order))
+        present: Any = np.arange(capacity) < len(order)
+        weight = np.asarray(weight, choice.weight.dtype)
+        cohort = Cohort(client, present, weight)
         rows = [self._row(answer) for answer in ((counted | older)[k] for k in order)]
         updates, before, after = self._stacked(rows, capacity)
         carry = self.carry._replace(estimator=choice.opening.estimator, participation=choice.participation)
         with jax.default_device(self._cpu):
-            settled, kept = _settle(
-                self.method, carry, np.int32(choice.opening.round), cohort, updates, before, after
-            )
+            settled, kept = _settle(self.method, carry, np.int32(choice.opening.round), cohort, updates, before, after)
         self.carry = settled
         included = np.zeros(self.clients, bool)
         included[list(counted)] = True
@@ -176,18 +176,23 @@ class Coordinator:
 
     def _row(self, answer: Update) -> tuple[Updates, Any, Any]:
         dtype = self.start.dtype
-        number = lambda value: np.asarray(value, dtype)  # noqa: E731
-        mass = np.broadcast_to(number(answer.mass), self.shapes.mass.shape)
-        steps = np.asarray(answer.steps, np.int32)
+
+        def number(value: Any) -> Any:
+            return np.asarray(value, dtype)
+
+        mass: Any = np.broadcast_to(number(answer.mass), self.shapes.mass.shape)
+        steps: Any = np.asarray(answer.steps, np.int32)
         update = Updates(number(answer.delta), number(answer.loss), steps, mass, number(answer.rate), answer.message)
         empty = jax.tree.map(_zeros, self.shapes.row)
         return update, answer.before or empty, answer.after or empty
 
     def _stacked(self, rows: list[Any], capacity: int) -> Any:
-        number, vector = jnp.zeros((), self.start.dtype), np.zeros_like(self.start)
-        steps, mass = np.zeros((), np.int32), _zeros(self.shapes.mass)
+        number: Any = np.zeros((), self.start.dtype)
+        vector: Any = np.zeros_like(self.start)
+        steps: Any = np.zeros((), np.int32)
+        mass: Any = _zeros(self.shapes.mass)
         message, row = (jax.tree.map(_zeros, tree) for tree in (self.shapes.message, self.shapes.row))
-        masked = (Updates(vector, number, steps, mass, number, message), row, row)  # pyright: ignore
+        masked = (Updates(vector, number, steps, mass, number, message), row, row)
         padded = [*rows, *[masked] * (capacity - len(rows))]
         return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *padded)
 

@@ -1,4 +1,4 @@
-"""One client of a Fedtide problem: it trains as in the simulator, on the same minibatches, and gives the same numbers."""
+"""One client of a Fedtide problem: it trains as in the simulator, on the same minibatches."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def population_of(problem: Problem) -> Population:
 
 def initial_model(problem: Problem, seed: int = 0) -> np.ndarray:
     """The model [d] that the simulator begins with."""
-    key = Stream(np.uint32(seed), Purpose.MODEL).key()
+    key = Stream(jnp.uint32(seed), Purpose.MODEL).key()
     return np.asarray(jax.jit(lambda key: ravel_pytree(problem.init(key))[0])(key))
 
 
@@ -91,16 +91,22 @@ def _alone(method: Method, problem: Problem, population: Population, seed: Array
 
 @jax.jit
 def _train(
-    method: Method, problem: Any, population: Population, seed: Array, w: Array, t: Array, k: Array, row: Any, shared: Any
+    method: Method,
+    problem: Any,
+    population: Population,
+    seed: Array,
+    w: Array,
+    t: Array,
+    k: Array,
+    row: Any,
+    shared: Any,
 ) -> Trained:
     delta, trained = _alone(method, problem, population, seed).train_one(w, t, k, row, shared)
     return trained._replace(w=w - delta)
 
 
 @jax.jit
-def _loss(
-    method: Method, problem: Any, population: Population, seed: Array, w: Array, t: Array, k: Array
-) -> Array:
+def _loss(method: Method, problem: Any, population: Population, seed: Array, w: Array, t: Array, k: Array) -> Array:
     return _alone(method, problem, population, seed).loss_of(w, t, k)
 
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from fedtide.errors import FedtideError, require
 from fedtide.methods.base import Method
-from fedtide.solvers import ControlVariate, Momentum, Proximal, TailRisk
+from fedtide.solvers import ControlVariate, TailRisk
 from fedtide.types import Task
+
+_nothing: Any = ()
 
 
 class Round:
@@ -34,7 +36,7 @@ class Round:
         self.method, self.number, self.client, self.client_number = method, number, client, client_number
         self.shapes, self.node, self.config, self.seed = tuple(shapes), node or {}, config or {}, seed
         self.used: set[str] = set()
-        self._received, self._row, self._shared = np.zeros(0), (), ()
+        self._received, self._row, self._shared = np.zeros(0), _nothing, _nothing
         self._threshold, self._mass, self._taken = 0.0, 0.0, 0
 
     def opened(self, w: np.ndarray, row: Any, shared: Any) -> "Round":
@@ -124,7 +126,3 @@ def innermost(solver: Any) -> Any:
     while not hasattr(solver, "rate"):
         solver = solver.solver
     return solver
-
-
-HELPERS: dict[type, str] = {Proximal: "pull", ControlVariate: "correction", TailRisk: "factor", Momentum: "decay"}
-"""Which helper a solver cannot do without."""

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedtide.adapters.rounds import HELPERS, Round, innermost
+from fedtide.adapters.rounds import Round, innermost
 from fedtide.errors import FedtideError
 from fedtide.methods.base import Method, title_of
 from fedtide.schedules import Constant
@@ -30,17 +30,18 @@ def ingredients(method: Method) -> set[str]:
         raise FedtideError(
             f"{title_of(method)}: {name} takes steps that a train function cannot; give gradient= in place of train="
         )
-    needed |= {HELPERS[type(solver)]} & set(HELPERS.values()) if type(solver) in HELPERS else set()
-    if isinstance(solver, Proximal) and float(solver.decay) > 0:
+    if isinstance(solver, TailRisk):
+        needed.add("factor")
+    if isinstance(solver, Proximal) and float(solver.mu) > 0:
+        needed.add("pull")
+    if isinstance(solver, Momentum | Proximal) and float(solver.decay) > 0:
         needed.add("decay")
     if method.aggregation.divides_by_mass or not isinstance(innermost(solver).schedule, Constant):
         needed.add("rate")
     return needed
 
 
-def trained_by(
-    round: Round, w: np.ndarray, w_k: np.ndarray, steps: int, loss: float, row: Any, shared: Any
-) -> Trained:
+def trained_by(round: Round, w: np.ndarray, w_k: np.ndarray, steps: int, loss: float, row: Any, shared: Any) -> Trained:
     """A train function's result as the solver would have returned it."""
     solver = round.method.solver
     inner_shared = shared
@@ -54,7 +55,9 @@ def trained_by(
         return _plain(w_k, loss, steps, mass, round.rate(), row, message, w.dtype)
     controlled = isinstance(solver, ControlVariate)
     base = solver.solver if controlled else solver
-    mass, rate = _reckoned(base, np.int32(steps), np.int32(round.number), inner_shared.inner if controlled else inner_shared)
+    mass, rate = _reckoned(
+        base, np.int32(steps), np.int32(round.number), inner_shared.inner if controlled else inner_shared
+    )
     trained = _plain(w_k, loss, steps, mass, rate, row, (), w.dtype)
     if not controlled:
         return trained

@@ -42,9 +42,7 @@ Examples = int | Callable[[Round], int]
 class Functions:
     """A train function of the user's: (arrays, round) -> Answer."""
 
-    def __init__(
-        self, train: Callable[[Arrays, Round], Answer], evaluate: Evaluate | None, examples: Examples | None
-    ):
+    def __init__(self, train: Callable[[Arrays, Round], Answer], evaluate: Evaluate | None, examples: Examples | None):
         self._train, self._evaluate, self._examples = train, evaluate, examples
 
     def train(self, w: np.ndarray, round: Round, row: Any, shared: Any) -> Trained:
@@ -97,9 +95,13 @@ class Gradients:
         # Step by step in Python: what JAX would trace here may be PyTorch.
         with jax.disable_jit():
             number = jnp.int32(round.client_number)
-            steps = solver.work.steps(Stream(np.uint32(round.seed), Purpose.WORK, round.number), number, jnp.int32(size))
+            steps = solver.work.steps(
+                Stream(jnp.uint32(round.seed), Purpose.WORK, round.number), number, jnp.int32(size)
+            )
             task = Task(int(steps), gradient, round.number, int(solver.work.a_pass(jnp.int32(size))))
-            trained = solver.train(jnp.asarray(w), task, jax.tree.map(jnp.asarray, row), jax.tree.map(jnp.asarray, shared))
+            trained = solver.train(
+                jnp.asarray(w), task, jax.tree.map(jnp.asarray, row), jax.tree.map(jnp.asarray, shared)
+            )
         return jax.tree.map(np.asarray, trained)
 
     def loss(self, w: np.ndarray, round: Round) -> float:
@@ -117,7 +119,7 @@ class Gradients:
 
     def _minibatch(self, round: Round, purpose: Purpose, size: int, step: int) -> np.ndarray:
         """The samples of a step: those that the simulator would draw."""
-        stream = Stream(np.uint32(round.seed), purpose, round.number)
+        stream = Stream(jnp.uint32(round.seed), purpose, round.number)
         number, work = jnp.int32(round.client_number), round.method.solver.work
         samples, present = work.minibatch(stream, number, jnp.int32(size), step)
         return np.asarray(samples)[np.asarray(present)]

@@ -11,6 +11,7 @@ from jax.scipy.special import ndtr, ndtri
 
 from fedtide.availability.base import Numbers, Process, count_clients, lag_one, per_client
 from fedtide.availability.daily import DAY, WEEK, Daily, swing
+from fedtide.availability.runs import Level, begin, lengths_of, turn, turns
 from fedtide.availability.trace import Trace
 from fedtide.errors import FedtideError, require, whole
 from fedtide.streams import Stream
@@ -24,7 +25,7 @@ _LONGEST = 5.0  # relaxation times that a member's own part may last
 
 
 class _Draws(NamedTuple):
-    own: Array  # [N] uniform
+    own: State  # [N] uniform, or Level
     shared: Array  # [clusters] uniform
 
 
@@ -37,6 +38,13 @@ class Fleet(Daily):
     next each is kept with its own probability and drawn again otherwise, so that the marginal is exactly π_k(t). Z_c
     is kept with exp(−Δ/cluster_hours), E_k with the probability that makes the long-run lag-1 correlation of being
     there exp(−Δ/hours), as far as it can: at most exp(−Δ/(5 hours)). Without clusters this is the process of `Phones`.
+
+    With `stays` or `absences` a client of no cluster has runs that are not geometric. Φ(E_k) is then uniform below π_k
+    in a stay and above it in an absence, and drawn anew with every run: the marginal is exactly π_k(t) again. A run is
+    brief with some probability, and geometric; otherwise it goes through equal stages, which makes such runs alike.
+    Both are four numbers for a typical client: share of brief runs, their mean in hours, the mean of the others in
+    hours, stages. A client's own means follow from π_k and hours; its brief and its other runs are √ of its mean over
+    the typical one times as long, and as many are brief as then give its mean.
 
     `availability` is π and `hours` the relaxation time, a number for each client, or one number; `profile` 24 numbers,
     d at the middles of hours, `weekday` 7 from Monday, both relative (0 is the mean) and scaled so that a client's
@@ -51,11 +59,14 @@ class Fleet(Daily):
     membership: Numbers = None
     coupling: Numbers = None
     cluster_hours: Numbers = 1.0
+    stays: tuple[float, float, float, int] | None = None
+    absences: tuple[float, float, float, int] | None = None
     round_seconds: int = 1800
     start_second: int = 0
     clients: int = None  # pyright: ignore[reportAssignmentType]  # filled from the vectors
     persistence: Array = dataclasses.field(init=False, repr=False)
     shared_persistence: Numbers = dataclasses.field(init=False, repr=False)  # [clusters]
+    turns: Numbers = dataclasses.field(init=False, repr=False)  # Turns, or None where all runs are geometric
     swing: Array = dataclasses.field(init=False, repr=False)
     correlation: Array = dataclasses.field(init=False, repr=False)
 
@@ -85,7 +96,22 @@ class Fleet(Daily):
         # A cluster that forgets fast cannot be made up for by members who never do: they would be there or away for
         # ever. One's own part lasts at most a few times as long as one's runs.
         share = np.clip(share, 0, np.minimum(np.exp(-self.round_seconds / 3600 / (_LONGEST * hours)), 1 - 1e-6))
-        self._set(persistence=share, correlation=lag_one(pi, share * kept + (1 - share) * redrawn))
+        self._set(persistence=share, correlation=lag_one(pi, share * kept + (1 - share) * redrawn), turns=None)
+        self._set(stays=lengths_of("stays", self.stays), absences=lengths_of("absences", self.absences))
+        if self.stays or self.absences:
+            self._set_turns(pi, np.exp(-self.round_seconds / 3600 / hours))
+
+    def _set_turns(self, pi: np.ndarray, wanted: np.ndarray) -> None:
+        from fedtide.fleet.runs import again
+
+        inner = np.clip(pi, 1e-7, 1 - 1e-7)
+        twice = again(inner, np.asarray(self.swing, np.float64), self._clock())
+        changes = twice.changes(inner, wanted)
+        alone = lag_one(pi, twice.never_changing - twice.slope * changes)
+        self._set(turns=turns(inner, changes, self.stays, self.absences, self.round_seconds / 3600))
+        if self.membership is not None:
+            alone = np.where(np.asarray(self.membership) >= 0, self.correlation, alone)
+        self._set(correlation=alone)
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -109,22 +135,37 @@ class Fleet(Daily):
 
     def init(self, stream: Stream) -> State:
         own = super().init(stream)
+        if self.turns is not None:
+            own = begin(self.turns, own, jnp.asarray(self.availability, own.dtype), stream)
         if self.membership is None:
             return own
         return _Draws(own, stream.uniform(jnp.arange(len(self.coupling)), 1, start=4)[:, 0])
 
-    def step(self, state: State, stream: Stream) -> tuple[Array, State]:
+    def _next(self, state: State, numbers: Array) -> State:
+        """One's own part a round later, by four numbers for each client."""
+        level = state.level if self.turns is not None else state
+        kept = jnp.where(numbers[:, 1] < self.persistence, level, numbers[:, 2])
+        if self.turns is None:
+            return kept
+        after = turn(self.turns, state, jnp.asarray(self.availability, level.dtype), numbers[:, 1:])
         if self.membership is None:
-            return super().step(state, stream)
-        numbers = stream.uniform(jnp.arange(self.clients), 3)
+            return after
+        return Level(jnp.where(jnp.asarray(self.membership) >= 0, kept, after.level), after.ahead)
+
+    def step(self, state: State, stream: Stream) -> tuple[Array, State]:
+        numbers = stream.uniform(jnp.arange(self.clients), 4)
+        if self.membership is None:
+            level = state if self.turns is None else state.level
+            return level < self.marginal(stream.round), self._next(state, numbers)
+        own = state.own if self.turns is None else state.own.level
         common = stream.uniform(jnp.arange(len(self.coupling)), 3, start=4)
         member = jnp.asarray(self.membership)
         r = jnp.where(member >= 0, jnp.asarray(self.coupling)[member], 0)
         # Numbers lie on a grid that has 0, whose normal would be −∞.
-        normal, shared = (ndtri(jnp.maximum(u, 2.0**-25)) for u in state)
-        level = jnp.where(r > 0, ndtr(jnp.sqrt(r) * shared[member] + jnp.sqrt(1 - r) * normal), state.own)
+        normal, shared = (ndtri(jnp.maximum(u, 2.0**-25)) for u in (own, state.shared))
+        level = jnp.where(r > 0, ndtr(jnp.sqrt(r) * shared[member] + jnp.sqrt(1 - r) * normal), own)
         after = _Draws(
-            jnp.where(numbers[:, 1] < self.persistence, state.own, numbers[:, 2]),
+            self._next(state.own, numbers),
             jnp.where(common[:, 1] < self.shared_persistence, state.shared, common[:, 2]),
         )
         return level < self.marginal(stream.round), after
@@ -161,13 +202,17 @@ class Fleet(Daily):
     def of(cls, model: "FleetModel", clients: int | None = None, population_seed: int = 0) -> "Fleet":
         """The fitted devices themselves; with another number of `clients`, as many drawn from the fleet's distribution.
 
+        The devices' π and hours are as different as the fleet's are (columns spread_availability and spread_hours):
+        posterior means differ less.
         Drawn: π ~ Beta, hours ~ lognormal, a share never there, clusters as large in proportion. The clock, the hour
         at which round 0 begins and the length of a round are the record's.
         """
         from fedtide.fleet.slots import DAY, Slots
 
         seed, count = whole("population_seed", population_seed, 0), len(model.devices)
-        pi, hours, member = (model.devices[name].to_numpy() for name in ("availability", "hours", "cluster"))
+        wide = "spread_" if "spread_availability" in model.devices.columns else ""
+        names = f"{wide}availability", f"{wide}hours", "cluster"
+        pi, hours, member = (model.devices[name].to_numpy() for name in names)
         clients = count_clients(clients) or count
         if clients != count:
             d, random = model.distribution, np.random.default_rng([seed, 0xF1EE7])
@@ -183,6 +228,7 @@ class Fleet(Daily):
             groups["cluster_hours"] = [c.hours for c in model.clusters]
         return cls(
             np.asarray(pi), np.asarray(hours), model.profile.hour, model.profile.weekday, **groups,
+            stays=model.stays, absences=model.absences,
             round_seconds=model.round_seconds, start_second=day * DAY + int(slots.seconds[0]),
         )  # fmt: skip
 
@@ -199,6 +245,8 @@ def fleet(
     membership: Numbers | None = None,
     coupling: Numbers | None = None,
     cluster_hours: Numbers | None = None,
+    stays: Numbers | None = None,
+    absences: Numbers | None = None,
     round_seconds: int | None = None,
     start_second: int | None = None,
 ) -> Process:
@@ -212,7 +260,7 @@ def fleet(
     written = {
         "availability": availability, "hours": hours, "profile": profile, "weekday": weekday,
         "membership": membership, "coupling": coupling, "cluster_hours": cluster_hours,
-        "round_seconds": round_seconds, "start_second": start_second,
+        "stays": stays, "absences": absences, "round_seconds": round_seconds, "start_second": start_second,
     }  # fmt: skip
     given = {name: value for name, value in written.items() if value is not None}
     if (path is None) == (availability is None):

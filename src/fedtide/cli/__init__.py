@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedtide.cli import checking, data, predicting, reproducing, running, showing, tuning
+from fedtide.cli import checking, data, fleet, predicting, reproducing, running, showing, tuning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,6 +42,7 @@ def fedtide(
       fedtide tune my.toml         choose its learning rates; see tuned/my/tuning.html
       fedtide theory my.toml       what theory predicts for it; see theory/my.html
       fedtide run my.toml          run it; see runs/my/report.html
+      fedtide fleet                your own fleet: from a log to a method
       fedtide experiments          figures and tables of the papers, to run again
     """
 
@@ -62,6 +63,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(data.app, name="data")
+app.add_typer(fleet.app, name="fleet")
 
 
 def main() -> None:

@@ -20,11 +20,20 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Your own fleet: from an availability log to a model, an honest account of it, and a method.",
-    epilog="""A first look:
-
-  fedtide fleet example my-log; fedtide fleet fit my-log/log.csv --windows my-log/windows.csv --out my-fleet; fedtide fleet recommend my-fleet""",
 )
+
+
+@app.callback()
+def fleet() -> None:
+    """Your own fleet: from an availability log to a model, an honest account of it, and a method.
+
+    \b
+    First steps:
+      fedtide fleet example my-log
+      fedtide fleet fit my-log/log.csv --windows my-log/windows.csv --out my-fleet
+      fedtide fleet recommend my-fleet
+    """
+
 
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h|hours?|minutes?|seconds?)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -47,7 +56,9 @@ def fit(
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(metavar="OURS=THEIRS", help="A column's name: device, start, end, time, state.", show_default=False),
+        typer.Option(
+            metavar="OURS=THEIRS", help="A column's name: device, start, end, time, state.", show_default=False
+        ),
     ] = None,
     where: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Keep only such rows.", show_default=False)
@@ -73,21 +84,26 @@ def fit(
     ] = None,
     on: Annotated[list[str] | None, typer.Option(help="A state that means here.", show_default=False)] = None,
     off: Annotated[list[str] | None, typer.Option(help="A state that means away.", show_default=False)] = None,
-    simulated: Annotated[int, typer.Option(min=19, help="Simulated fleets behind each test.")] = 199,
+    simulated: Annotated[int, typer.Option(min=39, help="Simulated fleets behind each test.")] = 199,
     seed: Annotated[int, typer.Option(min=0, help="Of the simulated fleets.")] = 0,
 ) -> None:
-    """Read a log, fit the fleet, and say whether the model holds. Writes fleet.toml, devices.parquet and fleet.html.
+    """Read a log, fit the fleet, and say whether the model holds.
 
-    What a row is, is seen from its columns: device, start, end (intervals); device, time, state
-    (events); device, time (heartbeats, with --gap); a table with a column for each device
-    (matrix). Times are seconds since 1970 or of the log's own clock, or ISO times. Rows that
-    cannot be used are counted and shown; nothing is dropped silently. Outside of a device's
-    window nothing is known about it: that is not the same as away.
+    What a row is, is seen from its columns: device, start, end (intervals);
+    device, time, state (events); device, time (heartbeats, with --gap); one
+    column for each device (matrix). Also the ledger of a deployment. Times are
+    seconds since 1970 or of the log's own clock, or ISO times. Rows that cannot
+    be used are counted and shown: nothing is dropped silently. Outside of its
+    window nothing is known about a device, which is not the same as away.
+
+    Writes fleet.toml and devices.parquet (the model), diagnosis.json and the
+    page fleet.html.
 
     \b
     Examples:
       fedtide fleet fit log.csv --out my-fleet
-      fedtide fleet fit log.csv.gz --where kind=charging --windows devices.csv --round 30min --out phones
+      fedtide fleet fit log.csv.gz --where kind=charging --windows devices.csv
+          --round 30min --out phones
       fedtide fleet fit beats.parquet --gap 5min --zone Europe/Paris --out sensors
     \b
     Then:
@@ -112,7 +128,7 @@ def fit(
         _tell_reading(found)
         fitted = _fit(found, length, simulated, seed)
         fitted.save(out)
-        page = fitted.report(out / "fleet.html", _about(shlex.join(["fedtide", "fleet", "fit", *_given()])))
+        page = fitted.report(out / "fleet.html", _about(shlex.join(["fedtide", "fleet", "fit", *_given()]), out))
         _tell(fitted)
         typer.echo(f"Model: {out / 'fleet.toml'}")
         typer.echo(f"Page: {page}")
@@ -123,7 +139,7 @@ def report(
     folder: Folder,
     out: Annotated[Path | None, typer.Option(help="File for the page.", show_default="DIR/fleet.html")] = None,
 ) -> None:
-    """Write the page of a fitted fleet again (after its TOML was edited, say), and print its findings.
+    """Write the page of a fitted fleet again (its TOML may be edited), and print its findings.
 
     \b
     Examples:
@@ -135,7 +151,8 @@ def report(
 
         fitted = FittedFleet.load(folder)
         page = fitted.report(
-            folder / "fleet.html" if out is None else out, _about(f"fedtide fleet report {shlex.quote(str(folder))}")
+            folder / "fleet.html" if out is None else out,
+            _about(shlex.join(["fedtide", "fleet", "report", str(folder)]), folder),
         )
         _tell(fitted)
         typer.echo(f"Page: {page}")
@@ -263,7 +280,7 @@ def _given() -> list[str]:
     return sys.argv[3:] if sys.argv[1:3] == ["fleet", "fit"] else []
 
 
-def _about(command: str) -> dict[str, Any]:
+def _about(command: str, folder: Path) -> dict[str, Any]:
     from fedtide import __version__
 
-    return {"command": command, "versions": {"fedtide": __version__}}
+    return {"command": command, "folder": str(folder), "versions": {"fedtide": __version__}}

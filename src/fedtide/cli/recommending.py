@@ -14,7 +14,7 @@ from fedtide.cli.layout import columns, show
 from fedtide.errors import FedtideError, InvalidInput
 
 if TYPE_CHECKING:
-    from fedtide.experiments.recommend import Recommendation
+    from fedtide.experiments.recommendation.recommending import Recommendation
 
 _UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -48,15 +48,16 @@ def recommend(
 ) -> None:
     """Say which method to use on a fleet: candidates are tuned alike and run on its record and on fleets like it.
 
-    Writes a page with the answer, by how much (with intervals), which devices would be
-    under-served, and when the answer would change; and a configuration for fedtide run.
+    Writes a page: the answer, by how much, which devices would be under-served, when the
+    answer would change. And a configuration for fedtide run.
 
     \b
     Examples:
       fedtide fleet recommend phones
       fedtide fleet recommend phones --problem mine.toml --rounds 500
-      fedtide fleet recommend phones --methods fedavg,unbiased,mifa --trials 6 --seeds 5
-      fedtide fleet recommend phones --client-memory 20MB --parameters 1200000 --floor 0.6
+      fedtide fleet recommend phones --methods fedavg,unbiased,mifa --seeds 5
+      fedtide fleet recommend phones --client-memory 20MB --parameters 1200000
+      fedtide fleet recommend phones --floor 0.6 --extra-messages 0
     \b
     A problem's file names your task, and if you like what to compare:
       \\[problem]
@@ -70,7 +71,7 @@ def recommend(
       kappa_squared = 0.3
     """
     with explained():
-        from fedtide.experiments.recommend_limits import Constraints
+        from fedtide.experiments.recommendation.limits import Constraints
 
         target = folder / "recommendation" if out is None else out
         if target.exists() and not target.is_dir():
@@ -98,7 +99,7 @@ def recommend(
 def _recommend(folder: Path, options: dict[str, Any], command: str) -> "Recommendation":
     from fedtide import use_all_cores
     from fedtide.cli.interrupts import interrupts
-    from fedtide.experiments.recommend import recommend as ask
+    from fedtide.experiments.recommendation.recommending import recommend as ask
 
     use_all_cores()
     with _Bars() as bars, interrupts() as interrupted:

@@ -91,9 +91,7 @@ def fit_fleet(
     report("fitting", 0, 1)
     model = fit(slots, source=log.account.source, account=log.account, seed=seed)
     report("fitting", 1, 1)
-    found = diagnose(
-        model, simulated=simulated, seed=seed, progress=lambda done, total: report("testing", done, total)
-    )
+    found = diagnose(model, simulated=simulated, seed=seed, progress=lambda done, total: report("testing", done, total))
     checks, curves = resemble(model, _generated(model, seed, report))
     return FittedFleet(model, found._replace(checks=checks, curves=curves), advice)
 

@@ -50,7 +50,7 @@ def diagnose(
     the record's missing entries. Looks at regular devices that came and went, at most `most_devices` of them (drawn
     with `seed`). `progress(done, total)` is called as fleets are simulated.
     """
-    whole("simulated", simulated, 19)
+    whole("simulated", simulated, 39)  # fewer cannot reach 5 % on two sides
     whole("most_devices", most_devices, _LEAST_DEVICES)
     slots = Slots(model.record, tuple(model.devices["device"]), model.round_seconds, model.start, model.zone)
     which = _chosen(model, most_devices, seed)

@@ -18,8 +18,8 @@ _FIRST = datetime.datetime(2026, 3, 2, tzinfo=_ZONE)  # a Monday
 def write_example(folder: str | Path, devices: int = 60, days: int = 15, seed: int = 0) -> tuple[Path, Path]:
     """Writes `log.csv` (device, start, end) and `windows.csv`, when each device was observed; returns both paths.
 
-    The devices charge at night, each more or less often and for more or less time; eight of them hang on one power
-    line that sometimes fails; three are never seen. Among the rows are duplicates, overlaps, rows that end before
+    The devices charge at night, each more or less often and for more or less time; eight of them lie in one room, on
+    a power line that sometimes fails; three are never seen. Among the rows are duplicates, overlaps, rows that end before
     they start, a clock that was reset, and rows without a device. Nothing of it is real.
     """
     devices, days = whole("devices", devices, 12), whole("days", days, 3)
@@ -42,6 +42,7 @@ def _presence(random: np.random.Generator, devices: int, days: int) -> np.ndarra
     looks = days * 86_400 // _STEP
     availability = random.beta(2.2, 5.0, devices)
     availability[:3] = 0
+    availability[3:11] = random.beta(9, 4, 8)
     keep = np.exp(-_STEP / 3600 / (1.8 * np.exp(0.5 * random.standard_normal(devices))))
     hour = np.arange(looks) * _STEP / 3600 % 24
     day = 1 + 0.6 * np.cos(2 * np.pi * (hour - 3) / 24)

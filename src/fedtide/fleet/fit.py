@@ -10,11 +10,14 @@ from fedtide.errors import require
 from fedtide.fleet.chain import Posterior, posterior
 from fedtide.fleet.clusters import together
 from fedtide.fleet.counts import Counts, count
+from fedtide.fleet.lengths import lengths
 from fedtide.fleet.log import Account
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.population import MOST, population
 from fedtide.fleet.profile import profile
 from fedtide.fleet.slots import DAY, Slots
+from fedtide.fleet.spread import spread_out
+from fedtide.fleet.together import pair_correlation
 
 PAIRS = ("off_off", "off_on", "on_off", "on_on")
 _NEGATIVE = 0.01  # one-sided level at which a correlation counts as negative
@@ -25,7 +28,8 @@ def fit(slots: Slots, *, source: str = "", account: Account | None = None, seed:
 
     Devices are two-state chains whose π and relaxation time τ come from the fleet's distribution, which is fitted
     first (`population`); what is believed of a device is then its posterior (`chain`): few observations stay near the
-    fleet, many speak for themselves. λ = exp(−Δ/τ) for rounds of Δ.
+    fleet, many speak for themselves. λ = exp(−Δ/τ) for rounds of Δ. For generators: devices as different as the
+    fleet's are (`spread_out`), and the lengths of stays and absences where they are not a chain's (`lengths`).
     """
     require(slots.state.ndim == 2 and slots.state.size > 0, "slots", slots.state.shape, "rounds × devices, one or more")
     require(bool(slots.observed.any()), "slots", "no observed round", "observed in some round of some device")
@@ -36,12 +40,18 @@ def fit(slots: Slots, *, source: str = "", account: Account | None = None, seed:
     clock, notes = profile(slots)
     groups = together(slots, believed.availability, seed)
     raw, negative = _raw_correlation(counts)
+    changes = counts.consecutive()
+    wide = spread_out(
+        believed.availability, believed.availability_se, believed.correlation, believed.correlation_se,
+        counts.here > 0, changes.sum(0), int(changes[1:3].sum()), hours,
+    )  # fmt: skip
+    runs = lengths(slots, clock, *wide, seed)
     seen = int((counts.observed > 0).sum())
     if seen > MOST:
         notes = (*notes, f"the fleet's distribution was fitted on {MOST} of {seen} devices, drawn at random")
     return FleetModel(
         source=source or (account.source if account else ""),
-        devices=_table(slots, counts, believed, raw, groups.membership),
+        devices=_table(slots, counts, believed, raw, groups.membership, wide),
         record=slots.state,
         round_seconds=slots.round_seconds,
         start=slots.start,
@@ -51,10 +61,16 @@ def fit(slots: Slots, *, source: str = "", account: Account | None = None, seed:
         clusters=groups.clusters,
         pair_correlation=groups.pair_correlation,
         account=_plain(account, notes),
+        pair_correlation_with_clock=pair_correlation(slots),
+        stays=runs[0] if runs else None,
+        absences=runs[1] if runs else None,
     )
 
 
-def _table(slots: Slots, counts: Counts, believed: Posterior, raw: np.ndarray, membership: np.ndarray) -> pl.DataFrame:
+def _table(
+    slots: Slots, counts: Counts, believed: Posterior, raw: np.ndarray, membership: np.ndarray,
+    wide: tuple[np.ndarray, np.ndarray],
+) -> pl.DataFrame:  # fmt: skip
     found = np.maximum(counts.observed, 1)
     correlation = np.clip(believed.correlation, 1e-12, 1 - 1e-9)
     columns: dict[str, Any] = {
@@ -70,6 +86,8 @@ def _table(slots: Slots, counts: Counts, believed: Posterior, raw: np.ndarray, m
         "hours": -slots.round_seconds / 3600 / np.log(correlation),
         **{name: getattr(believed, name) for name in Posterior._fields[8:12]},
         "cluster": membership.astype(np.int32),
+        "spread_availability": wide[0],
+        "spread_hours": wide[1],
     }
     table = pl.DataFrame(columns)
     return table.with_columns(pl.col("raw_availability", "raw_correlation").fill_nan(None))

@@ -54,6 +54,15 @@ class Cluster(NamedTuple):
     hours: float  # relaxation time of what is common
 
 
+class Lengths(NamedTuple):
+    """How long the stays, or the absences, of a typical device last: some are brief, the others longer and alike."""
+
+    brief: float  # share of runs that are brief
+    brief_hours: float  # mean of those; geometric
+    long_hours: float  # mean of the others
+    stages: int  # equal geometric stages that the others go through: the more, the more alike
+
+
 class FleetModel(NamedTuple):
     """What is known about a fleet after fitting. `devices` has one row a device, in the order of the record."""
 
@@ -68,6 +77,9 @@ class FleetModel(NamedTuple):
     clusters: tuple[Cluster, ...]
     pair_correlation: tuple[float, float, float]  # mean signed correlation of pairs, clock removed; its null: low, high
     account: dict[str, Any]  # of the reading: rows, used, issues, notes
+    pair_correlation_with_clock: float = 0.0  # mean signed correlation of pairs, the shared clock included
+    stays: Lengths | None = None  # None, both: as long as a chain's
+    absences: Lengths | None = None
 
     def save(self, folder: Path | str) -> Path:
         """Writes `fleet.toml` and `devices.parquet` into the folder, for `load_model`; returns the TOML's path."""

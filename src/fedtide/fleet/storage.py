@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fedtide.errors import FedtideError, InvalidInput, one_of
+from fedtide.errors import FedtideError, InvalidInput
 from fedtide.files import atomic
-from fedtide.fleet.model import Cluster, Distribution, FleetModel, Profile
+from fedtide.fleet.model import Cluster, Distribution, FleetModel, Lengths, Profile
+from fedtide.fleet.written import TABLES, Written, list_in, number_in
 from fedtide.tomls import dumps
 
 TOML, DEVICES = "fleet.toml", "devices.parquet"
@@ -20,15 +21,6 @@ _NUMBERS = (
     "hours", "on_given_on", "on_given_on_se", "on_given_off", "on_given_off_se", "raw_availability", "raw_correlation",
 )  # fmt: skip
 _NULLABLE = ("raw_availability", "raw_correlation")
-_TABLES = {
-    "rounds": ("seconds", "count", "devices", "start", "zone"),
-    "availability": ("beta", "beta_se", "never", "never_se", "negative"),
-    "persistence": ("hours", "hours_se", "sigma", "sigma_se"),
-    "profile": ("hour", "weekday", "share", "share_se"),
-    "pairs": ("correlation", "null"),
-    "clusters": ("name", "correlation", "null", "coupling", "hours"),
-    "account": ("rows", "used", "form", "notes", "issues"),
-}
 
 
 def save_model(model: FleetModel, folder: Path | str) -> Path:
@@ -54,7 +46,7 @@ def load_model(path: Path | str) -> FleetModel:
     except ValueError as error:  # also text that is not UTF-8
         raise FedtideError(f"{path}: not readable as TOML: {str(error).splitlines()[0]}") from error
     try:
-        return _model(_Written(written), path.parent / DEVICES)
+        return _model(Written(written), path.parent / DEVICES)
     except InvalidInput as error:
         raise FedtideError(f"{path}: {error}") from error
 
@@ -65,6 +57,8 @@ def _text(model: FleetModel) -> str:
     zone = {} if model.zone is None else {"zone": model.zone}
     rounds = {"seconds": model.round_seconds, "count": len(model.record), "devices": len(model.devices)}
     weekday = {} if p.weekday is None else {"weekday": _short(p.weekday)}
+    pairs = {"correlation": model.pair_correlation[0], "null": model.pair_correlation[1:]}
+    pairs |= {"with_clock": model.pair_correlation_with_clock}
     clusters = [{k: v for k, v in _numbers(c._asdict()).items() if k != "members"} for c in model.clusters]
     sections = [
         (
@@ -81,7 +75,7 @@ def _text(model: FleetModel) -> str:
         (
             "How often devices are there: π ~ Beta(a, b), and a share is never there. _se are standard errors.\n"
             "negative: devices that alternate (negative correlation, at 1 %), which chains of this kind cannot.",
-            {"availability": _numbers({k: getattr(d, k) for k in _TABLES["availability"]})},
+            {"availability": _numbers({k: getattr(d, k) for k in TABLES["availability"]})},
         ),
         (
             "For how long: relaxation time τ ~ lognormal(median hours, σ), independent of π; λ = exp(−round / τ).",
@@ -98,10 +92,20 @@ def _text(model: FleetModel) -> str:
             {"profile": {"hour": _short(p.hour), **weekday, "share": _short(p.share), "share_se": _short(p.share_se)}},
         ),
         (
-            "Mean signed correlation of pairs of devices, clock removed, and 95 % of it for independent devices.",
-            {"pairs": _numbers({"correlation": model.pair_correlation[0], "null": model.pair_correlation[1:]})},
+            "Mean signed correlation of pairs of devices, clock removed, and 95 % of it for independent devices.\n"
+            "with_clock: the same before the clock is removed.",
+            {"pairs": _numbers(pairs)},
         ),
     ]
+    runs = {"stays": model.stays, "absences": model.absences}
+    runs = {name: _numbers(found._asdict()) for name, found in runs.items() if found}
+    if runs:
+        words = (
+            "How long stays and absences of a typical device last, where they are not a chain's: a share `brief` lasts"
+            "\nbrief_hours, the others long_hours, in so many stages (the more, the more alike). A device's own means"
+            "\nfollow from its π and τ; without these tables its runs are geometric."
+        )
+        sections.append((words, runs))
     if clusters:
         words = (
             "Devices that move together, beyond the clock; members are in the column `cluster`, from 0. coupling: share"
@@ -132,68 +136,7 @@ def _numbers(table: dict[str, Any]) -> dict[str, Any]:
     return {key: plain(value) for key, value in table.items()}
 
 
-class _Written:
-    """Values of a TOML file, asked for by table and key, checked."""
-
-    def __init__(self, tables: dict[str, Any]):
-        self._tables = tables
-        known = {"format", "source", *_TABLES}
-        for key, value in tables.items():
-            if key not in known:
-                raise InvalidInput(key, value, one_of(key, known))
-            for table in value if key == "clusters" and isinstance(value, list) else [value]:
-                if key in _TABLES and not isinstance(table, dict):
-                    raise InvalidInput(key, table, "a table")
-                for inner in table if isinstance(table, dict) else ():
-                    if inner not in _TABLES[key]:
-                        raise InvalidInput(f"{key}.{inner}", table[inner], one_of(inner, _TABLES[key]))
-        self.source = str(tables.get("source", ""))
-        self.account = dict(tables.get("account", {}))
-        self.clusters: list[dict[str, Any]] = list(tables.get("clusters", []))
-
-    def has(self, table: str, key: str) -> bool:
-        return key in self._tables.get(table, {})
-
-    def number(self, table: str, key: str, low: float, high: float = math.inf, whole: bool = False) -> Any:
-        value = self._tables.get(table, {}).get(key)
-        return _number(f"{table}.{key}", value, low, high, whole)
-
-    def numbers(self, table: str, key: str, count: int, low: float, high: float = math.inf) -> tuple[float, ...]:
-        return _list(f"{table}.{key}", self._tables.get(table, {}).get(key), count, low, high)
-
-    def shares(self, key: str) -> np.ndarray:
-        """By hour; nan where no round begins in an hour."""
-        values = self._tables.get("profile", {}).get(key)
-        fine = isinstance(values, list) and len(values) == 24 and all(isinstance(v, int | float) for v in values)
-        if not fine:
-            raise InvalidInput(f"profile.{key}", values, "24 numbers")
-        return np.asarray(values, float)
-
-    def text(self, table: str, key: str) -> str:
-        value = self._tables.get(table, {}).get(key)
-        if not isinstance(value, str):
-            raise InvalidInput(f"{table}.{key}", value, "text")
-        return value
-
-
-def _number(field: str, value: Any, low: float, high: float, whole: bool = False) -> Any:
-    kind = int if whole else int | float
-    fine = isinstance(value, kind) and not isinstance(value, bool) and low <= value <= high and abs(value) < math.inf
-    if not fine:
-        span = f"of {low:g} or more" if high == math.inf else f"in [{low:g}, {high:g}]"
-        raise InvalidInput(
-            field, value, f"a {'whole ' if whole else ''}number {span if low > -math.inf else ''}".strip()
-        )
-    return value
-
-
-def _list(field: str, values: Any, count: int, low: float, high: float) -> tuple[float, ...]:
-    if not isinstance(values, list) or len(values) != count:
-        raise InvalidInput(field, values, f"{count} numbers")
-    return tuple(float(_number(f"{field}[{i}]", v, low, high)) for i, v in enumerate(values))
-
-
-def _model(written: _Written, path: Path) -> FleetModel:
+def _model(written: Written, path: Path) -> FleetModel:
     least = 1e-6
     beta = written.numbers("availability", "beta", 2, least)
     errors = written.numbers("availability", "beta_se", 2, 0)
@@ -233,7 +176,20 @@ def _model(written: _Written, path: Path) -> FleetModel:
         clusters=tuple(_cluster(c, i, membership) for i, c in enumerate(written.clusters)),
         pair_correlation=(written.number("pairs", "correlation", -1, 1), null[0], null[1]),
         account=written.account,
+        pair_correlation_with_clock=written.number("pairs", "with_clock", -1, 1)
+        if written.has("pairs", "with_clock")
+        else 0.0,
+        stays=_lengths(written, "stays"),
+        absences=_lengths(written, "absences"),
     )
+
+
+def _lengths(written: Written, table: str) -> Lengths | None:
+    if not any(written.has(table, key) for key in Lengths._fields):
+        return None
+    brief, short = written.number(table, "brief", 0, 0.99), written.number(table, "brief_hours", 1e-6)
+    long = written.number(table, "long_hours", short)
+    return Lengths(brief, short, long, written.number(table, "stages", 1, 64, whole=True))
 
 
 def _zone(name: str) -> str:
@@ -248,14 +204,14 @@ def _zone(name: str) -> str:
 
 def _cluster(table: dict[str, Any], index: int, membership: np.ndarray) -> Cluster:
     field = f"clusters[{index}]"
-    low, high = _list(f"{field}.null", table.get("null"), 2, -1, 1)
+    low, high = list_in(f"{field}.null", table.get("null"), 2, -1, 1)
     return Cluster(
         str(table.get("name", f"cluster {index + 1}")),
         tuple(int(k) for k in np.flatnonzero(membership == index)),
-        _number(f"{field}.correlation", table.get("correlation"), -1, 1),
+        number_in(f"{field}.correlation", table.get("correlation"), -1, 1),
         (low, high),
-        _number(f"{field}.coupling", table.get("coupling"), 0, 1),
-        _number(f"{field}.hours", table.get("hours"), 1e-6, math.inf),
+        number_in(f"{field}.coupling", table.get("coupling"), 0, 1),
+        number_in(f"{field}.hours", table.get("hours"), 1e-6, math.inf),
     )
 
 

@@ -7,6 +7,7 @@ from fedtide.fleet.diagnosis import Finding
 from fedtide.fleet.diagnosis_words import undecided
 from fedtide.fleet.homogeneity import day_is_not, day_is_readable
 from fedtide.fleet.nulls import Evidence, read_clock
+from fedtide.fleet.slots import DAY, HERE, Slots
 
 QUESTION = "Does the number of devices that are here vary as if each came and went on its own?"
 AFTER_QUESTION = "And beyond what the hour of the day explains?"
@@ -41,6 +42,25 @@ def with_clock(here: np.ndarray, seen: np.ndarray, cells: np.ndarray) -> tuple[n
         rows = seen[cells == cell, 0].astype(float)
         expected[cells == cell], variance[cells == cell] = rows @ p.T, rows @ (p * (1 - p)).T
     return expected, variance
+
+
+def pair_correlation(slots: Slots) -> float:
+    """Mean signed correlation of pairs of devices about their own means: whatever the hour, or anything else, does.
+
+    Each pair counts by the rounds in which both were observed; devices that never change, or were observed for less
+    than a day, have none.
+    """
+    seen = slots.observed
+    looked = seen.sum(0)
+    mean = (slots.state == HERE).sum(0) / np.maximum(looked, 1)
+    some = (looked * slots.round_seconds >= DAY) & (mean > 0) & (mean < 1)
+    if not some.any():
+        return 0.0
+    seen, mean = seen[:, some], mean[some]
+    left = np.where(seen, (slots.state[:, some] - mean) / np.sqrt(mean * (1 - mean)), 0).astype(np.float32)
+    number = seen.sum(1)
+    products = (left.sum(1, dtype=float) ** 2 - (left**2).sum(1, dtype=float)).sum()
+    return float(products / max((number * (number - 1)).sum(), 1))
 
 
 def measure(here: np.ndarray, found: Evidence) -> dict[str, np.ndarray]:

@@ -70,6 +70,7 @@ def render(model: FleetModel, diagnosis: Diagnosis, advice: pl.DataFrame, about:
         pairs=pairs(model),
         clusters=[_cluster(model, c) for c in model.clusters],
         findings=[_finding(found, diagnosis) for found in diagnosis.findings],
+        silent=_silent(diagnosis),
         simulated=diagnosis.simulated,
         looked=diagnosis.devices,
         theory=[_headed(text) for text in diagnosis.theory],
@@ -243,6 +244,12 @@ def _finding(found: Finding, diagnosis: Diagnosis) -> dict[str, Any]:
         "p": p,
         "small": small,
     }
+
+
+def _silent(diagnosis: Diagnosis) -> str:
+    """Why the record cannot say anything, where that is one reason for all questions."""
+    reasons = {found.sentence if found.holds is None else "" for found in diagnosis.findings}
+    return said(reasons.pop()) if len(reasons) == 1 else ""
 
 
 def _headed(text: str) -> tuple[str, str]:

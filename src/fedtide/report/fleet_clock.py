@@ -25,7 +25,7 @@ def clock(model: FleetModel) -> Picture | None:
         return None
     week = model.profile.weekday
     week = week if week is not None and np.abs(week).max() > 1e-9 else None
-    told = ", ".join(f"{h} h {share(by_hour[h])}" for h in known[:: max(1, len(known) // 8)])
+    told = ", ".join(f"{h} h {share(float(by_hour[h]))}" for h in known[:: max(1, len(known) // 8)])
     caption = (
         f"Share of the observed devices that were here, by hour of the day on the clock of {zone(model)}; the band is a"
         " 95% interval."

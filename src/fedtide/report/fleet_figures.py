@@ -29,6 +29,7 @@ from fedtide.report.picture import (
 from fedtide.report.svg import INK, colour
 
 _MOST = 300  # devices of the scatter
+_LEAST = 5  # regular devices, for a distribution to be drawn
 _KINDS = (("regular", "o", 0), ("seldom", "v", 1), ("always", "^", 2), ("brief", "D", 3))
 _UNKNOWN = "#97a1ab"  # stands on white and on black, between both
 _HOURS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -93,7 +94,7 @@ def differences(model: FleetModel) -> Picture | None:
     """How π and the relaxation time differ between devices, with the fitted distributions."""
     known = seen(model)
     regular = model.devices.filter(pl.col("kind") == "regular")
-    if known.height < 2 or regular.height < 2:
+    if regular.height < _LEAST:
         return None
     fleet = model.distribution
     (a, b), (middle, sigma) = fleet.beta, fleet.hours

@@ -51,6 +51,7 @@ _CHECKS = {  # of the generator
     "number_least": "the emptiest round",
     "hourly_deviation": "the share by hour",
 }
+_MOST_MISSED = 3  # told with their numbers
 _SHARES = {"back_in_an_hour", "number_sd", "number_least", "hourly_deviation"}
 
 
@@ -175,8 +176,8 @@ def _apart(model: FleetModel) -> list[str]:
         "brief": "observed too briefly to judge",
     }
     parts = [
-        f"{found[kind]:,} {'was' if found[kind] == 1 else 'were'} {said}"
-        for kind, said in told.items()
+        f"{found[kind]:,} {'was' if found[kind] == 1 else 'were'} {words}"
+        for kind, words in told.items()
         if kind in found
     ]
     return [f"Of all devices, {listed(parts)}." if parts else "Every device was here at some time."]
@@ -202,17 +203,25 @@ def generator(diagnosis: Diagnosis) -> str:
     checks = diagnosis.checks
     if not checks:
         return "The generator was not compared with the record."
-    missed = [check for check in checks if not check.inside]
+    missed = sorted((check for check in checks if not check.inside), key=_distance, reverse=True)
     head = f"On {count(len(checks), 'statistic')} that it was not fitted on, the generator agrees with the record in "
     if not missed:
         return head + "all."
-    found = "; ".join(
-        f"{_CHECKS.get(c.name, clean(c.words))} (recorded {figure_of(c, c.recorded)}, generated {band_of(c)})"
-        for c in missed
-    )
+    names = [_CHECKS.get(check.name, clean(check.words)) for check in missed]
+    most = [
+        f"{name} (recorded {figure_of(check, check.recorded)}, generated {band_of(check)})"
+        for name, check in zip(names, missed[:_MOST_MISSED], strict=False)
+    ]
+    rest = f"; by less, {listed(names[_MOST_MISSED:])}" if len(missed) > _MOST_MISSED else ""
     some = f"{len(checks) - len(missed)}" if len(missed) < len(checks) else "none"
     by_chance = " One in twenty is outside by chance." if len(missed) <= 0.1 * len(checks) else ""
-    return f"{head}{some}. It misses {found}.{by_chance}"
+    return f"{head}{some}. It misses {listed(most)}{rest}.{by_chance}"
+
+
+def _distance(check: Check) -> float:
+    """How far outside the record lies, in widths of what is generated."""
+    outside = max(check.low - check.recorded, check.recorded - check.high)
+    return outside / max(check.high - check.low, 1e-9)
 
 
 def pairs(model: FleetModel) -> str:

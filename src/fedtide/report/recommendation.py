@@ -19,7 +19,7 @@ from fedtide.report.tuning import values_in_words
 _MOST_LISTED = 25
 
 VERDICTS = {
-    "recommended": "use this",
+    "recommended": "use\u00a0this",
     "level": "level",
     "behind": "falls behind",
     "behind there": "falls behind on generated fleets",
@@ -110,8 +110,8 @@ def _row(row: Mapping[str, Any], about: Mapping[str, Any], index: int) -> dict[s
         "generated": _level(kind, row["generated"]),
         "difference": difference,
         "worst": words.percent(row["recorded"]["worst_decile"]),
-        "client": "–" if not row["client_bytes"] else notes.readable(row["client_bytes"]),
-        "server": notes.readable(row["server_bytes"]),
+        "client": "–" if not row["client_bytes"] else _unbroken(notes.readable(row["client_bytes"])),
+        "server": _unbroken(notes.readable(row["server_bytes"])),
         "messages": row["extra_messages"] or "–",
         "verdict": VERDICTS[row["verdict"]],
         "chosen": row["verdict"] == "recommended",
@@ -134,3 +134,7 @@ def _device(row: Mapping[str, Any]) -> dict[str, str]:
         "accuracy": words.percent(row["accuracy"]),
         "included": words.percent(row["included"]),
     }
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" ", "\u00a0")

@@ -27,7 +27,7 @@ def unknown(about: Mapping[str, Any]) -> list[str]:
         said.append(f"{share} of the record was not observed; it is drawn from each device's chain, given what was.")
     if about["problem"]["stand_in"]:
         said.append(
-            "The task is a stand-in: synthetic data, dealt to the devices without regard to how often they are there. "
+            "The task is a stand-in: images of digits, dealt to the devices without regard to how often they come. "
             "If the rarely-there devices hold data that nobody else has, methods differ more: give your own problem."
         )
     said.append(

@@ -81,8 +81,11 @@ def _generator(about: Mapping[str, Any]) -> list[str]:
         if not others:
             return [f"On fleets generated from the fit it reaches {reached}."]
         gap = others[0]["generated"]["difference"]
-        said = f"{_apart(kind, gap, flip=True)} {clean(others[0]['method'])} {_interval(kind, gap, flip=True)}"
-        return [f"Fleets generated from the fit agree: it is best there as well, at {reached}, {said}."]
+        other, told = clean(others[0]["method"]), _interval(kind, gap, flip=True)
+        if gap["low"] is None or gap["low"] <= 0 <= gap["high"]:
+            return [f"On fleets generated from the fit it has the best mean, {reached}, level with {other} {told}."]
+        apart = _apart(kind, gap, flip=True)
+        return [f"Fleets generated from the fit agree: it is best there as well, at {reached}, {apart} {other} {told}."]
     gap = _row(about, there["best"])["generated"]["difference"]
     low, high = gap["low"], gap["high"]
     told = f"{change(kind, gap['mean'])}{' points' if kind == 'accuracy' else ''}"

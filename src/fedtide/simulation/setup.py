@@ -1,5 +1,6 @@
 """From a user's arguments to what the engine runs: checked, on the device, with a memory estimate."""
 
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -84,9 +85,21 @@ class Setup:
         absent = 0 if availability.availability is None else int((np.asarray(availability.availability) == 0).sum())  # pyright: ignore[reportAttributeAccessIssue]
         if absent:
             log.warning("%d of %d clients are never there: no method can learn from them", absent, clients)
-        # As many devices as share the seeds evenly; each runs its seeds as it would alone.
-        self.devices = max(d for d in range(1, len(jax.devices()) + 1) if replicas % d == 0)
+        self.devices = self.sharing(len(jax.devices()))
         self._traces: Traces | None = None
+
+    def sharing(self, devices: int) -> int:
+        """As many of the devices as share the seeds evenly; each runs its seeds as it would alone."""
+        return max(d for d in range(1, devices + 1) if len(self.seed_list) % d == 0)
+
+    def share(self, seeds: Sequence[int], most: int) -> "Setup":
+        """The setup of some of the seeds: same stretches, same capacity for cohorts, so that no number changes."""
+        own = copy.copy(self)
+        own.seed_list = list(seeds)
+        own.seeds = jax.device_put(np.asarray(seeds, np.uint32))
+        own.devices = own.sharing(len(jax.devices()))
+        own._traces = Traces(jax.tree.map(_on_device, self.availability), own.seeds, self.plan, self.history, most)
+        return own
 
     @property
     def traces(self) -> Traces:

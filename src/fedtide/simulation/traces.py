@@ -46,17 +46,17 @@ def spans(rounds: int, evaluate_every: int, longest: int) -> Iterator[Span]:
 class Traces:
     """Who is there in every stretch, for every seed; the same for all methods.
 
-    The process's `history` first rounds were observed before training; round 0 is the one after them.
+    The process's `history` first rounds were observed before training; round 0 is the one after them. `most` are there
+    in a round, or as many as are told: these seeds may be some of a run's.
     """
 
-    def __init__(self, process: Process, seeds: Array, plan: list[Span], history: int):
+    def __init__(self, process: Process, seeds: Array, plan: list[Span], history: int, most: int = 0):
         self.process, self.seeds, self.history = process, seeds, history
         state = _begin(process, seeds)
         self.past: Any = np.zeros((len(seeds), 0, process.clients), bool)
         if history:
             self.past, _, state = _advance(process, state, seeds, np.int32(0), history)
         self._states = {}
-        most = 0
         for span in plan:
             self._states[span] = state
             _, largest, state = _advance(process, state, seeds, np.int32(history + span.first), span.length)

@@ -101,9 +101,7 @@ def federation(tmp_path, blobs):
         config = {**plain, **{key.replace("__", "."): value for key, value in settings.items()}}
         grid = Grid(config)
         app = app or client_of(blobs)
-        nodes = [
-            Node(app, {"partition-id": k, "state": str(tmp_path / "clients")}) for k in range(count)
-        ]
+        nodes = [Node(app, {"partition-id": k, "state": str(tmp_path / "clients")}) for k in range(count)]
         for node in nodes:
             grid.add(node)
 

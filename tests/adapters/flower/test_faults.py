@@ -1,5 +1,7 @@
 """What bad, late, lost and repeated answers do to a round: nothing that was not decided."""
 
+import re
+
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Error, Message, RecordDict
@@ -57,7 +59,9 @@ def with_number(name, value):
 
 
 def model_fault(make):
-    return on_train(lambda message, reply: with_model(reply, make([a.numpy() for a in reply.content["model"].values()])))
+    return on_train(
+        lambda message, reply: with_model(reply, make([a.numpy() for a in reply.content["model"].values()]))
+    )
 
 
 def said(**changes):
@@ -112,8 +116,6 @@ def test_a_bad_client_is_refused_and_the_round_goes_on(fault, toy, ledger_of):
     made.nodes[3].fault = change
     session = made.serve()
     _, here, rows = ledger_of(made)
-    import re
-
     for t in range(2):
         assert re.match(reason, rows[t, "3"].reason), rows[t, "3"].reason
         assert not rows[t, "3"].included
@@ -151,6 +153,16 @@ def test_a_client_that_comes_back_as_another_node_is_the_same(toy, ledger_of):
     made.grid.add(made.Node(made.nodes[2].app, made.nodes[2].config))
     made.serve()
     assert ledger_of(made)[1].all()
+
+
+def test_a_second_node_with_the_same_id_is_refused(toy, ledger_of, caplog):
+    made = toy(rounds=2)
+    double = made.Node(made.nodes[2].app, dict(made.nodes[2].config))
+    made.grid.add(double)
+    made.serve()
+    assert ledger_of(made)[1].all()
+    assert "train" not in double.kinds
+    assert "client 2 is there already, as another node" in caplog.text
 
 
 def test_nobody_answers_in_time(toy, ledger_of):

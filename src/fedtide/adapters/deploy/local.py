@@ -36,7 +36,8 @@ class LocalFederation:
       folder: for Flower's home, its database, the logs and the clients' memory.
       nodes: the node configuration of each SuperNode; a number for clients "0", "1", ….
       security: TLS and keys; none: plain HTTP on loopback.
-      quick: SuperNodes that look for messages ten times a second (`quick_node`).
+      host, port: where the SuperLink listens; by default on loopback, at a free port.
+      quick: SuperNodes that look for messages every 0.4 s instead of every three (`quick_node`).
       environment: further environment variables of all processes.
     """
 
@@ -46,6 +47,8 @@ class LocalFederation:
         nodes: int | Sequence[Mapping[str, Any]],
         *,
         security: Security | None = None,
+        host: str = _HOST,
+        port: int | None = None,
         quick: bool = True,
         environment: Mapping[str, str] | None = None,
     ):
@@ -56,14 +59,15 @@ class LocalFederation:
         for node in self.nodes:
             node.setdefault("state", str(self.folder / "clients"))
         self.security, self.quick = security, quick
-        self.port = free_port()
+        self.host, self.port = host, port or free_port()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._guard: subprocess.Popen[str] | None = None
         self.environment = {
             **os.environ,
             "FLWR_TELEMETRY_ENABLED": os.environ.get("FLWR_TELEMETRY_ENABLED", "0"),
             "FLWR_DISABLE_UPDATE_CHECK": os.environ.get("FLWR_DISABLE_UPDATE_CHECK", "1"),
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1" if quick else "1.0",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.4" if quick else "1.0",
             "FLWR_HOME": str(self.folder / "flower"),
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             **(environment or {}),
@@ -71,13 +75,16 @@ class LocalFederation:
 
     @property
     def address(self) -> str:
-        return f"{_HOST}:{self.port}"
+        """Where this machine reaches the SuperLink."""
+        return f"{_HOST if self.host == '0.0.0.0' else self.host}:{self.port}"
 
     def __enter__(self) -> "LocalFederation":
         self.folder.mkdir(parents=True, exist_ok=True)
         self._configure()
         try:
             self.start_superlink()
+            for key in self.security.node_keys if self.security else ():
+                self.register(key)
             self.start_superexec()
             for k in range(len(self.nodes)):
                 self.start_node(k)
@@ -92,9 +99,15 @@ class LocalFederation:
     def start_superlink(self) -> None:
         """Starts the SuperLink, with its database, and waits until it can be reached."""
         database = ["--database", str(self.folder / "superlink.db")]
-        where = ["--host", _HOST, "--port", str(self.port), *database, "--isolation", "process"]
+        where = ["--host", self.host, "--port", str(self.port), *database, "--isolation", "process"]
         self._start("superlink", ["flower-superlink", *self._served(), *where])
         self._wait_for_port()
+
+    def register(self, key: Path) -> None:
+        """Makes a client's key known to the SuperLink, which lets no other one in."""
+        answer = self.flwr("supernode", "register", f"{key}.pub", "local", "--format", "json")
+        if not answer.get("success"):
+            raise FedtideError(f"flwr supernode register {key.name}.pub: {json.dumps(answer)[:400]}")
 
     def start_superexec(self) -> None:
         """Starts the SuperExec, which runs server apps."""
@@ -105,7 +118,8 @@ class LocalFederation:
         node = self.nodes[k]
         program = [sys.executable, "-m", "fedtide.adapters.deploy.quick_node"] if self.quick else ["flower-supernode"]
         where = ["--superlink", self.address, "--host", _HOST, "--port", str(free_port())]
-        key = ["--auth-supernode-private-key", str(self.security.node_keys[k])] if self._authenticated else []
+        keys = self.security.node_keys if self.security else ()
+        key = ["--auth-supernode-private-key", str(keys[k])] if keys else []
         said = " ".join(f"{name}={json.dumps(value)}" for name, value in node.items())
         self._start(f"node-{k}", [*program, *self._client(), *where, *key, "--node-config", said])
 
@@ -133,7 +147,9 @@ class LocalFederation:
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """A command of Flower's, whose answer is JSON."""
         command = ["flwr", *arguments]
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, cwd=self.folder, check=False)
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, cwd=self.folder, check=False
+        )
         begin = done.stdout.find("{")
         try:
             return json.loads(done.stdout[begin:]) if begin >= 0 else {"error": (done.stderr or done.stdout).strip()}
@@ -141,13 +157,13 @@ class LocalFederation:
             return {"error": (done.stdout + done.stderr).strip()}
 
     def status(self, run: int) -> str:
-        """"running", "finished:completed", "finished:failed" and so on."""
+        """ "running", "finished:completed", "finished:failed" and so on."""
         answer = self.flwr("list", "local", "--run-id", str(run), "--format", "json")
         found = answer.get("runs") or [{}]
         return str(found[0].get("status", answer.get("error", "unknown")))
 
     def wait(self, run: int, seconds: float, until: Callable[[], bool] = lambda: False) -> str:
-        """Waits until the run has finished, or `until` says so: its status. (Asking Flower takes two seconds of CPU.)"""
+        """Waits until the run has finished, or `until` says so: its status. Asking Flower is dear: two CPU seconds."""
         end = time.monotonic() + seconds
         ask = time.monotonic() + _SELDOM
         while not until():
@@ -176,7 +192,11 @@ class LocalFederation:
         for name in names:
             self._signal(name, signal.SIGKILL)  # also what is left of its children
             self.processes[name].wait()
+            self._watched(f"-{self.processes[name].pid}")
         self.processes.clear()
+        if self._guard is not None:
+            self._guard.communicate()
+            self._guard = None
 
     def _start(self, name: str, command: Sequence[str]) -> None:
         if self.alive(name):
@@ -189,6 +209,7 @@ class LocalFederation:
                 command, env=self.environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.folder,
                 start_new_session=True,
             )  # fmt: skip
+        self._watched(f"+{self.processes[name].pid}")
 
     def _end(self, name: str, how: signal.Signals) -> None:
         self._signal(name, how)
@@ -198,6 +219,17 @@ class LocalFederation:
             self._signal(name, signal.SIGKILL)
             self.processes[name].wait()
         self._signal(name, signal.SIGKILL)
+        self._watched(f"-{self.processes[name].pid}")
+
+    def _watched(self, change: str) -> None:
+        """Tells the guard, which ends what is left should this process be killed."""
+        if self._guard is None:
+            command = [sys.executable, "-IS", str(Path(__file__).with_name("guard.py"))]
+            self._guard = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+        assert self._guard.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._guard.stdin.write(f"{change}\n")
+            self._guard.stdin.flush()
 
     def _signal(self, name: str, how: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -208,7 +240,8 @@ class LocalFederation:
         while time.monotonic() < end:
             if not self.alive("superlink"):
                 break
-            with contextlib.suppress(OSError), socket.create_connection((_HOST, self.port), timeout=1):
+            host = self.address.rpartition(":")[0]
+            with contextlib.suppress(OSError), socket.create_connection((host, self.port), timeout=1):
                 return
             time.sleep(0.1)
         said = self.log("superlink").strip().splitlines()[-1:] or [""]

@@ -114,7 +114,8 @@ def memory_folder(node: Config, run: str, client: str) -> Path:
 def _work(trainer: Trainer, order: Order, name: str, config: Config, node: Config) -> Reply:
     settings = settings_of(config)
     method = method_of(config, np.ones(1, int))
-    shapes_of_model = [array.shape for array in order.arrays]
+    arrays: Any = order.arrays
+    shapes_of_model = [array.shape for array in arrays]
     about = (order.round, name, order.number, shapes_of_model, node, config, settings.seed)
     examples = trainer.examples(Round(method, *about))
     said = Reply(order.kind, order.round, order.nonce, name)
@@ -124,7 +125,7 @@ def _work(trainer: Trainer, order: Order, name: str, config: Config, node: Confi
         raise FedtideError(f"an order for client {order.client!r}")
     refuse_unheard(method)
     method = fitted(method, SimpleNamespace(sizes=np.array([max(examples, 1)])))
-    w = np.concatenate([np.asarray(array).ravel() for array in order.arrays])
+    w = np.concatenate([np.asarray(array).ravel() for array in arrays])
     round = Round(method, *about).opened(w, (), ())
     if order.kind == "loss":
         return said._replace(numbers={"loss": trainer.loss(w, round), "examples": examples})

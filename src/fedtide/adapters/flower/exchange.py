@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from flwr.app import Message
 from flwr.common.constant import ErrorCode
 
@@ -49,6 +50,8 @@ class Exchange:
     ):
         self.grid, self.deadlines, self.poll, self.clock, self.sleep = grid, deadlines, poll, clock, sleep
         self._open: dict[str, _Open] = {}
+        self._belated: list[Heard] = []
+        self._begun = clock()  # of the questions that are being asked
 
     def listed(self) -> set[int]:
         """The nodes that Flower holds for connected: dead ones are among them for a minute."""
@@ -58,18 +61,20 @@ class Exchange:
         """Asks all at once; returns when all have answered, or after so many seconds."""
         heard: list[Heard] = []
         mine: dict[str, Question] = {}
+        self._begun = now = self.clock()
         ids = self._push(questions)
-        now = self.clock()
         ttl = self._ttl
         for question, key in zip(questions, ids, strict=True):
             if key:
                 mine[key] = question
-                self._open[key] = _Open(question, now, seconds, now + ttl)
+                light = question._replace(order=question.order._replace(arrays=(), shared={}, owed={}))
+                self._open[key] = _Open(light, now, seconds, now + ttl)
             else:
                 heard.append(Heard(question, None, None, "no-reply:the message could not be sent"))
         end = now + seconds
         while mine:
-            heard += self._pull(mine)
+            found = self._pull()
+            heard += [one for key, one in found if mine.pop(key, None)]
             left = end - self.clock()
             if not mine or left <= 0:
                 break
@@ -79,8 +84,11 @@ class Exchange:
     def belated(self) -> list[Heard]:
         """Answers to earlier questions that have come since; each once."""
         now = self.clock()
+        self._begun = np.inf  # nobody waits now: all answers are late
         self._open = {key: one for key, one in self._open.items() if one.until > now}
-        return self._pull({key: one.question for key, one in self._open.items()})
+        self._pull()
+        found, self._belated = self._belated, []
+        return found
 
     @property
     def _ttl(self) -> float:
@@ -96,22 +104,25 @@ class Exchange:
         # Too much for one request: one after the other.
         return [next(iter(self.grid.push_messages([message])), None) for message in messages]
 
-    def _pull(self, mine: dict[str, Question]) -> list[Heard]:
-        """What has come in for these; taken off the list."""
-        heard = []
-        messages: Iterable[Message] = self.grid.pull_messages(list(mine)) if mine else ()
+    def _pull(self) -> list[tuple[str, Heard]]:
+        """What has come in for open questions, each once; what is past its deadline also goes to the belated."""
+        found = []
+        messages: Iterable[Message] = self.grid.pull_messages(list(self._open)) if self._open else ()
         for message in messages:
             key = message.metadata.reply_to_message_id
-            if key not in mine:
+            one = self._open.pop(key, None)
+            if one is None:
                 continue  # a second answer to the same question, or to one that was never asked
-            question, one = mine.pop(key), self._open.pop(key)
             latency = self.clock() - one.sent
             if message.has_error():
-                heard.append(Heard(question, None, None, _reason(message)))
-                continue
-            self.deadlines.observe(question.order.kind, latency, one.deadline)
-            heard.append(Heard(question, message, latency, None))
-        return heard
+                heard = Heard(one.question, None, None, _reason(message))
+            else:
+                self.deadlines.observe(one.question.order.kind, latency, one.deadline)
+                heard = Heard(one.question, message, latency, None)
+            found.append((key, heard))
+            if one.sent < self._begun:
+                self._belated.append(heard)
+        return found
 
 
 def _reason(message: Message) -> str:

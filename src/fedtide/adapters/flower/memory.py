@@ -40,7 +40,7 @@ class ClientMemory:
         self._row, self._pending = folder / "row.safetensors", folder / "pending.safetensors"
 
     def recall(self, round: int, acknowledged: int, owed: Mapping[str, np.ndarray], first: Row) -> Row:
-        """The row to train from in a round: that after the acknowledged one, `first` before any; `owed` replaces leaves.
+        """The row to train from: that after the acknowledged round, `first` before any; `owed` replaces leaves of it.
 
         An order that was overtaken by a later one changes nothing.
         """

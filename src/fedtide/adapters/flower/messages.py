@@ -1,6 +1,7 @@
 """What server and clients say to each other, as Flower's messages."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ TYPES: dict[Kind, str] = {
 PARTS = ("before", "after", "message", "mass")  # arrays that a train reply may hold besides the model
 
 Named = Mapping[str, np.ndarray]
+_NONE: Any = MappingProxyType({})
 
 
 class Order(NamedTuple):
@@ -31,9 +33,9 @@ class Order(NamedTuple):
     number: int = 0
     clients: int = 1  # in the federation
     acknowledged: int = -1  # the last round in which the client's update counted
-    arrays: Sequence[np.ndarray] = ()  # the model
-    shared: Named = {}  # what the solver shares with all
-    owed: Named = {}  # leaves of the client's row that the server changed in the acknowledged round
+    arrays: Sequence[np.ndarray] | ArrayRecord = ()  # the model; packed where many get the same
+    shared: Named = _NONE  # what the solver shares with all
+    owed: Named = _NONE  # leaves of the client's row that the server changed in the acknowledged round
 
 
 _SAID = tuple(name for name in Order._fields if name not in ("arrays", "shared", "owed"))
@@ -46,9 +48,9 @@ class Reply(NamedTuple):
     round: int
     nonce: str
     client: str
-    numbers: Mapping[str, float] = {}
+    numbers: Mapping[str, float] = _NONE
     arrays: Sequence[np.ndarray] = ()
-    parts: Mapping[str, Named] = {}
+    parts: Mapping[str, Named] = _NONE
     refusal: str = ""  # why the client does not do it
 
 
@@ -57,7 +59,7 @@ def order_message(order: Order, node: int, ttl: float) -> Message:
     said = {name: getattr(order, name) for name in _SAID}
     records: dict[str, Any] = {"order": ConfigRecord(said)}
     if order.arrays:
-        records["model"] = _listed(order.arrays)
+        records["model"] = packed(order.arrays)
     records |= {name: _named(found) for name in ("shared", "owed") if (found := getattr(order, name))}
     return Message(RecordDict(records), node, TYPES[order.kind], ttl=ttl)
 
@@ -78,7 +80,7 @@ def reply_message(reply: Reply, to: Message) -> Message:
     if reply.numbers:
         records["numbers"] = MetricRecord({name: _plain(value) for name, value in reply.numbers.items()})
     if reply.arrays:
-        records["model"] = _listed(reply.arrays)
+        records["model"] = packed(reply.arrays)
     records |= {name: _named(part) for name, part in reply.parts.items() if part}
     return Message(RecordDict(records), reply_to=to)
 
@@ -99,7 +101,10 @@ def size_of(message: Message) -> int:
     return sum(len(array.data) for record in records for array in record.values())
 
 
-def _listed(arrays: Sequence[np.ndarray]) -> ArrayRecord:
+def packed(arrays: Sequence[np.ndarray] | ArrayRecord) -> ArrayRecord:
+    """A model's arrays as Flower sends them."""
+    if isinstance(arrays, ArrayRecord):
+        return arrays
     return ArrayRecord({str(i): Array(np.ascontiguousarray(a).reshape(a.shape)) for i, a in enumerate(arrays)})
 
 

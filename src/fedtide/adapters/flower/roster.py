@@ -3,7 +3,7 @@
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,15 @@ _PATIENCE = 6  # a node that does not say who it is, is asked again after 1, 2, 
 
 
 class Nodes:
-    """Which client each node is. A client that was started again has another node: the last to say hello counts."""
+    """Which client each node is. A client that was started again has another node, and Flower lists the dead one for a
+    minute: the new one is taken unless the old one still answers."""
 
     def __init__(self, exchange: Exchange):
         self.exchange = exchange
         self.clients: dict[int, str] = {}  # by node, in the order of their hellos
         self.examples: dict[str, int] = {}
         self._silent: dict[int, tuple[int, int]] = {}  # by node: (times asked, turn of the next question)
+        self._claims: dict[int, tuple[str, int]] = {}  # by node: a client that another node was before
         self._turn = 0
 
     def greet(self) -> dict[str, int]:
@@ -40,33 +42,61 @@ class Nodes:
         for node in due:
             asked = min(self._silent.get(node, (0, 0))[0] + 1, _PATIENCE)
             self._silent[node] = asked, self._turn + 2**asked // 2
-        questions = [Question(node, Order("hello", nonce=secrets.token_hex(8))) for node in due]
-        for heard in self.exchange.ask(questions, self.exchange.deadlines.seconds("hello")):
+        for heard in self._hello(due):
             self.met(heard)
+        self._settle_claims(listed)
         return {client: node for node, client in self.clients.items() if node in listed}
 
     def met(self, heard: Heard) -> None:
         """Takes an answer to hello, in time or not."""
-        node, nonce = heard.question.node, heard.question.order.nonce
+        node = heard.question.node
         if heard.message is None:
             log.warning("node %s does not say who it is: %s", node, heard.reason)
             return
-        expected = Expected("hello", 0, nonce, "", 0, (), None, False)  # pyright: ignore[reportArgumentType]
         try:
-            reply = opened(heard.message, expected, _HELLO_BYTES)
-            client = check_client(reply.client)
-            examples = reply.numbers.get("examples", 0)
-            if not isinstance(examples, int) or not 0 <= examples < 2**31:
-                raise Refused(f"{examples!r:.40} examples")
+            client, examples = _introduced(heard)
         except FedtideError as error:
             log.warning("node %s is refused: %s", node, error)
             return
-        before = [other for other, name in self.clients.items() if name == client]
-        if before:
-            log.info("client %s is there as node %s, before as %s", client, node, before[-1])
+        if client in self.clients.values():
+            self._claims[node] = client, examples
+        else:
+            self._accept(node, client, examples)
+
+    def _settle_claims(self, listed: set[int]) -> None:
+        """Where the node that was a client before still answers, another one that says it is the same is refused."""
+        claims, self._claims = self._claims, {}
+        before = {client: node for node, client in self.clients.items() if node in listed}
+        contested = {before[client]: node for node, (client, _) in claims.items() if client in before}
+        answered = {heard.question.node for heard in self._hello(list(contested)) if heard.message is not None}
+        refused = {contested[node] for node in answered}
+        for node, (client, examples) in claims.items():
+            if node in refused:
+                log.warning("node %s is refused: client %s is there already, as another node", node, client)
+                self._silent[node] = _PATIENCE, self._turn + 2**_PATIENCE
+            else:
+                log.info("client %s is back as node %s", client, node)
+                self._accept(node, client, examples)
+
+    def _accept(self, node: int, client: str, examples: int) -> None:
         self.clients.pop(node, None)
         self.clients[node] = client
         self.examples[client] = examples
+
+    def _hello(self, nodes: Sequence[int]) -> list[Heard]:
+        questions = [Question(node, Order("hello", nonce=secrets.token_hex(8))) for node in nodes]
+        return self.exchange.ask(questions, self.exchange.deadlines.seconds("hello"))
+
+
+def _introduced(heard: Heard) -> tuple[str, int]:
+    """(client, its samples) as an answer to hello says."""
+    assert heard.message is not None
+    expected = Expected("hello", 0, heard.question.order.nonce, "", 0, (), None, False)  # pyright: ignore
+    reply = opened(heard.message, expected, _HELLO_BYTES)
+    examples = reply.numbers.get("examples", 0)
+    if not isinstance(examples, int) or not 0 <= examples < 2**31:
+        raise Refused(f"{examples!r:.40} examples")
+    return check_client(reply.client), examples
 
 
 def enrol(settings: Settings, nodes: Nodes, ledger: Ledger) -> list[Enrolled]:

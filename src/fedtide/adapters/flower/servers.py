@@ -105,9 +105,7 @@ def prepare(
     ledger.begin_run(settings.run, method.name, config, roster)
     if settings.history == "ledger":
         # Not the run's own rounds: those are in its checkpoint, but for one that will be repeated.
-        _, learned = estimated(
-            ledger, settings.run, coordinator.method.estimator, coordinator.population, own=False
-        )
+        _, learned = estimated(ledger, settings.run, coordinator.method.estimator, coordinator.population, own=False)
         coordinator.carry = coordinator.carry._replace(estimator=learned)
     state = ServerState(settings.folder, _identity(settings, method, roster, shapes))
     return Session(settings, coordinator, roster, shapes, exchange, nodes, state, ledger, evaluate)

@@ -4,7 +4,6 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,42 +13,20 @@ from fedtide.adapters.flower.checks import Expected, Refused, loss_of, most_byte
 from fedtide.adapters.flower.evaluation import summary
 from fedtide.adapters.flower.exchange import Exchange, Heard, Question
 from fedtide.adapters.flower.memory import LOST
-from fedtide.adapters.flower.messages import Kind, Order, Reply
+from fedtide.adapters.flower.messages import Kind, Order, Reply, packed
 from fedtide.adapters.flower.roster import Nodes
 from fedtide.adapters.flower.settings import Settings, check_late, one_phase
-from fedtide.adapters.flower.state import Clients, ServerState
-from fedtide.adapters.ledger import Enrolled, Ledger, Presence
+from fedtide.adapters.flower.sheet import Line, Sheet
+from fedtide.adapters.flower.state import ServerState
+from fedtide.adapters.ledger import Enrolled, Ledger
 from fedtide.adapters.rounds import Round
 from fedtide.adapters.trees import named
 
 log = logging.getLogger("fedtide")
 
+_LATE = 20  # rounds after which an update is too old to be used
+
 Evaluate = Callable[[list[np.ndarray], Round], Mapping[str, float]]
-
-
-@dataclass
-class Line:
-    """One client's line of the round in the ledger."""
-
-    here: bool = False
-    reason: str | None = "not-listed"
-    loss: float | None = None
-    weight: float | None = None
-    included: bool = False
-    update_norm: float | None = None
-    latency: float | None = None
-
-
-@dataclass
-class Sheet:
-    """A round that is being written."""
-
-    round: int
-    began: float
-    lines: list[Line]
-    asked: dict[int, int]  # node of each client that is connected
-    deadline: float = 0.0
-    strangers: list[str] = field(default_factory=list)
 
 
 class Session:
@@ -159,7 +136,7 @@ class Session:
             line.here, line.reason = True, None
             line.loss = updates[k].loss if line.loss is None else line.loss
             line.update_norm = float(np.linalg.norm(updates[k].delta))
-        for k, reason in outliers(updates, limits.times_median).items():
+        for k, reason in outliers(updates, limits.times_median, self.method.solver.sends == "change").items():
             del updates[k]
             self._refuse(sheet, k, reason)
         return updates
@@ -170,7 +147,13 @@ class Session:
         """Readable replies in time; all else has its reason in the sheet."""
         seconds = self.exchange.deadlines.seconds(kind)
         sheet.deadline = max(sheet.deadline, seconds)
-        questions = [self._question(sheet.round, kind, k, node, model) for k, node in sorted(asked.items())]
+        w = self.coordinator.served if kind == "evaluate" else self.coordinator.model
+        common = Order(kind, sheet.round, self.state.series, clients=len(self.roster))
+        if model:
+            common = common._replace(arrays=packed(self.arrays(w)))
+        if kind == "train":
+            common = common._replace(shared=named(self.coordinator.shared))
+        questions = [self._question(common, k, node) for k, node in sorted(asked.items())]
         found = []
         for heard in self.exchange.ask(questions, seconds):
             expected: Expected = heard.question.about
@@ -200,20 +183,16 @@ class Session:
                 self.clients.owed.pop(heard.question.order.number, None)
             raise
 
-    def _question(self, t: int, kind: Kind, k: int, node: int, model: bool) -> Question:
+    def _question(self, common: Order, k: int, node: int) -> Question:
         entry, nonce = self.roster[k], secrets.token_hex(8)
-        order = Order(kind, t, self.state.series, nonce, entry.client, k, len(self.roster))
-        if model:
-            w = self.coordinator.served if kind == "evaluate" else self.coordinator.model
-            order = order._replace(arrays=self.arrays(w))
-        if kind == "train":
+        order = common._replace(nonce=nonce, client=entry.client, number=k)
+        if order.kind == "train":
             acknowledged = self.clients.acknowledged.get(k, -1)
             owed = self.clients.owed.get(k, {}) if acknowledged >= 0 else self._first(k)
-            order = order._replace(acknowledged=acknowledged, shared=named(self.coordinator.shared), owed=owed)
-        expected = Expected(
-            kind, t, nonce, entry.client, entry.examples, self.shapes, self.coordinator.shapes, self._rows
-        )
-        return Question(node, order, expected)
+            order = order._replace(acknowledged=acknowledged, owed=owed)
+        exchanged = self.coordinator.shapes
+        said = (order.kind, order.round, nonce, entry.client, entry.examples)
+        return Question(node, order, Expected(*said, self.shapes, exchanged, self._rows))
 
     def _first(self, k: int) -> dict[str, np.ndarray]:
         """The leaves of a client's first row that are not 0."""
@@ -242,8 +221,7 @@ class Session:
                 log.info("client %s answered '%s' of round %d late", order.client, order.kind, order.round + 1)
                 if order.kind == "train" and order.round in self._models:
                     self._keep_late(heard)
-        oldest = min((t for t in self._models if t >= self.done - 20), default=0)
-        self._models = {t: w for t, w in self._models.items() if t >= oldest and t >= self.done - 20}
+        self._models = {t: w for t, w in self._models.items() if t >= self.done - _LATE}
 
     def _keep_late(self, heard: Heard) -> None:
         order, expected = heard.question.order, heard.question.about
@@ -270,14 +248,17 @@ class Session:
         metrics = summary(replies)
         if self.evaluate is not None:
             round = Round(self.method, t, shapes=self.shapes)
-            metrics |= {f"server_{n}": float(v) for n, v in self.evaluate(self.arrays(self.coordinator.served), round).items()}
-        log.info("round %d: %s", t + 1, ", ".join(f"{name} {value:.4f}" for name, value in metrics.items()) or "no metrics")
+            metrics |= {
+                f"server_{n}": float(v) for n, v in self.evaluate(self.arrays(self.coordinator.served), round).items()
+            }
+        log.info(
+            "round %d: %s", t + 1, ", ".join(f"{name} {value:.4f}" for name, value in metrics.items()) or "no metrics"
+        )
         return metrics
 
     def _write(self, sheet: Sheet, metrics: Mapping[str, float] | None = None) -> None:
-        rows = [Presence(entry.client, **vars(sheet.lines[entry.number])) for entry in self.roster]
-        rows += [Presence(client, False, "refused:not on the roster") for client in sheet.strangers]
         times = sheet.began, time.time(), sheet.deadline or None
+        rows = sheet.rows([entry.client for entry in self.roster])
         self.ledger.write_round(self.settings.run, sheet.round, *times, rows, dict(metrics or {}))
 
     def _rest(self, sheet: Sheet) -> None:

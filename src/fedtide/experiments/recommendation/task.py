@@ -9,10 +9,10 @@ from fedtide import methods as catalogue
 from fedtide import problems
 from fedtide.availability import Always
 from fedtide.errors import InvalidInput, whole
-from fedtide.experiments import recommend_fleet as fleets
 from fedtide.experiments.build import Experiment, build, build_method, located, settings
 from fedtide.experiments.config import Config, MethodChoice, dumps, loads, parsed, read
 from fedtide.experiments.place import Place
+from fedtide.experiments.recommendation import fleet as fleets
 from fedtide.fleet.model import FleetModel
 
 CANDIDATES = ("fedavg", "unbiased", "fedau", "ca_fed", "mifa", "scaffold", "fedawe", "most_available")

@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from fedtide.experiments.recommend_limits import Burden
-from fedtide.experiments.recommend_runs import GENERATED, HORIZONS, RECORDED
+from fedtide.experiments.recommendation.limits import Burden
+from fedtide.experiments.recommendation.runs import GENERATED, HORIZONS, RECORDED
 from fedtide.report.statistics import Estimated, Metric
 
 Confidence = Literal["clear", "level", "disagree", "floor", "none"]

@@ -11,11 +11,11 @@ import polars as pl
 
 from fedtide.availability import Process
 from fedtide.errors import require, whole
-from fedtide.experiments import recommend_fleet as fleets
-from fedtide.experiments.recommend_limits import Burden, Constraints, burden, refusal
-from fedtide.experiments.recommend_runs import GENERATED, RECORDED, Progress, Runs, Tuned, evaluated, tuned
-from fedtide.experiments.recommend_task import SIMULATED, Task, configuration, task
-from fedtide.experiments.recommend_verdict import Ends, Verdict, against, decide, horizons
+from fedtide.experiments.recommendation import fleet as fleets
+from fedtide.experiments.recommendation.limits import Burden, Constraints, burden, refusal
+from fedtide.experiments.recommendation.runs import GENERATED, RECORDED, Progress, Runs, Tuned, evaluated, tuned
+from fedtide.experiments.recommendation.task import SIMULATED, Task, configuration, task
+from fedtide.experiments.recommendation.verdict import Ends, Verdict, against, decide, horizons
 from fedtide.files import atomic
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.storage import load_model
@@ -48,7 +48,7 @@ class Recommendation:
 
     @property
     def confidence(self) -> str:
-        """clear, level, disagree, floor or none: see `recommend_verdict.Confidence`."""
+        """clear, level, disagree, floor or none: see `verdict.Confidence`."""
         return self.about["verdict"]["confidence"]
 
     @property
@@ -282,7 +282,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     for setting in (RECORDED, GENERATED):
         mine = row[setting]
         found |= {setting: mine["mean"], f"{setting}_low": mine["low"], f"{setting}_high": mine["high"]}
-        gap = mine["difference"] or dict.fromkeys(("mean", "low", "high"))
+        gap: dict[str, Any] = mine["difference"] or dict.fromkeys(("mean", "low", "high"))
         found |= {
             f"{setting}_difference{end}": gap[key] for end, key in (("", "mean"), ("_low", "low"), ("_high", "high"))
         }

@@ -1,0 +1,145 @@
+"""App folders: written by `fedtide deploy init`, read by `fedtide deploy up`."""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedtide.adapters.coordinator import refuse_unheard
+from fedtide.adapters.flower.settings import Settings, method_of, settings_of
+from fedtide.errors import FedtideError, InvalidInput, did_you_mean, require
+from fedtide.files import atomic
+from fedtide.methods import CATALOGUE
+
+FRAMEWORKS = {
+    "numpy": ("fedtide[flower]",),
+    "sklearn": ("fedtide[flower]", "scikit-learn"),
+    "torch": ("fedtide[flower]", "torch==2.13.0"),
+    "jax": ("fedtide[flower]", "jax"),
+}
+PROGRAM = "federation.py"
+_RATE = 0.5  # fits the model of the templates
+
+
+class App(NamedTuple):
+    """An app folder and its configuration, the keys flat."""
+
+    folder: Path
+    config: dict[str, Any]
+
+    @property
+    def state(self) -> Path:
+        """Where a try-out keeps all that it writes."""
+        return self.folder / "state"
+
+    @property
+    def keys(self) -> Path:
+        return self.folder / "keys"
+
+    def overridden(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Changes of the configuration as `flwr run` takes them: keys must stand in it, as they are spelled there."""
+        spelled = {_plain(key): key for key in self.config}
+        missing = [key for key in changes if _plain(key) not in spelled]
+        if missing:
+            place = self.folder / "pyproject.toml"
+            raise FedtideError(f"{place}: [tool.flwr.app.config] has no key {missing[0]}; write one, to be set from here")
+        return {spelled[_plain(key)]: value for key, value in changes.items()}
+
+    def settings(self, changes: Mapping[str, Any]) -> Settings:
+        """The settings with these changes; those and the method are checked."""
+        config = {**self.config, **self.overridden(changes)}
+        try:
+            settings = settings_of(config)
+            refuse_unheard(method_of(config, np.ones(max(len(settings.ids), 1), int)))
+        except FedtideError as error:
+            raise FedtideError(f"{self.folder / 'pyproject.toml'}: {error}") from error
+        return settings
+
+
+def write_app(folder: Path | str, method: str, framework: str, clients: Sequence[str]) -> list[Path]:
+    """Writes the two files of an app."""
+    folder = Path(folder)
+    if framework not in FRAMEWORKS:
+        raise InvalidInput("--framework", framework, ", ".join(FRAMEWORKS))
+    if method not in CATALOGUE:
+        raise FedtideError(f"--method: '{method}' is unknown; {did_you_mean(method, CATALOGUE)}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FedtideError(f"{folder}: exists and is not empty; choose another folder")
+    check_ids(clients)
+    templates = files("fedtide.adapters.deploy") / "templates"
+    values = {
+        "name": _name(folder.resolve().name),
+        "method": method,
+        "rate": _RATE,
+        "clients": ",".join(clients),
+        "dependencies": ", ".join(f'"{name}"' for name in FRAMEWORKS[framework]),
+    }
+    text = (templates / "pyproject.toml.txt").read_text("utf-8")
+    for key, value in values.items():
+        text = text.replace(f"{{{key}}}", str(value))
+    App(folder, _flat(tomllib.loads(text)["tool"]["flwr"]["app"]["config"])).settings({})
+    written = {"pyproject.toml": text, PROGRAM: (templates / f"{framework}.py.txt").read_text("utf-8")}
+    for name, content in written.items():
+        with atomic(folder / name) as temporary:
+            temporary.write_text(content, "utf-8")
+    return [folder / name for name in written]
+
+
+def read_app(folder: Path | str) -> App:
+    """The app of a folder."""
+    folder = Path(folder).resolve()
+    path = folder / "pyproject.toml"
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise FedtideError(f"{path}: there is no such file; fedtide deploy init writes one") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FedtideError(f"{path}: {error}") from None
+    app = table.get("tool", {}).get("flwr", {}).get("app", {})
+    if not isinstance(app, dict) or not isinstance(app.get("config"), dict):
+        raise FedtideError(f"{path}: [tool.flwr.app.config] is missing; fedtide deploy init writes one")
+    for name in ("serverapp", "clientapp"):
+        if not isinstance(app.get("components", {}).get(name), str):
+            raise FedtideError(f"{path}: [tool.flwr.app.components] has no {name}")
+    return App(folder, _flat(app["config"]))
+
+
+def ids_of(option: str, said: str) -> list[str]:
+    """A number for clients "0", "1", …; or their names, separated by commas."""
+    if re.fullmatch(r"\s*\d+\s*", said):
+        return [str(k) for k in range(int(said))]
+    names = [name.strip() for name in said.split(",")]
+    if not all(names):
+        raise InvalidInput(option, said, "a number, or names separated by commas")
+    return names
+
+
+def check_ids(clients: Sequence[str], option: str = "--clients") -> None:
+    from fedtide.adapters.ledger import check_client
+
+    require(len(clients) > 0, option, 0, "1 or more")
+    for client in clients:
+        check_client(client)
+        require('"' not in client and "\\" not in client and "," not in client, "client", client, "without quotes")
+    require(len(set(clients)) == len(clients), option, ",".join(clients), "different names")
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
+    return found
+
+
+def _plain(key: str) -> str:
+    return key.replace("-", "_")
+
+
+def _name(folder: str) -> str:
+    """A name that Flower takes: a letter first, then letters, digits and hyphens, 32 at most."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-").lower()
+    return (name if name[:1].isalpha() else f"app-{name}").strip("-")[:32]

@@ -1,0 +1,135 @@
+"""What workers of a Ray cluster do. Nothing here knows of Ray."""
+
+import functools
+import logging
+import os
+import platform
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import jax
+import numpy as np
+
+from fedtide.errors import FedtideError
+from fedtide.experiments.build import build
+from fedtide.experiments.config import loads
+from fedtide.methods.base import Method
+from fedtide.simulation import describe
+from fedtide.simulation.blocks import in_blocks, place_of, write_blocks
+from fedtide.simulation.cache import use_persistent_cache
+from fedtide.simulation.folder import facts_of, open_folder
+from fedtide.simulation.result import read_about
+from fedtide.simulation.run import MethodRun
+from fedtide.simulation.setup import Setup, fitted
+
+SHARED = "the run's folder must be on storage that all machines of the cluster share"
+
+
+class Spec(NamedTuple):
+    """A run, as text."""
+
+    text: str  # of the configuration
+    source: str  # what errors call it
+    folder: str  # what file names in it are relative to
+    out: str
+
+
+class Plan(NamedTuple):
+    """What holds for all blocks of a run."""
+
+    facts: dict[str, Any]
+    most: int  # clients that are there at once, over all seeds
+    backend: str
+
+
+class Failure(NamedTuple):
+    """An error that is not a bug, as plain data: exceptions do not all survive the way back."""
+
+    message: str
+    system: tuple[int, str, str] | None = None  # of an OSError: number, words, file
+
+    def throw(self) -> NoReturn:
+        if self.system is not None:
+            raise OSError(*self.system)
+        raise FedtideError(self.message)
+
+
+def _told(task: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(task)
+    def guarded(*arguments: Any) -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # the result says them again
+                return task(*arguments)
+        except FedtideError as error:
+            return Failure(str(error))
+        except OSError as error:
+            if error.errno is None:
+                raise
+            return Failure(str(error), (error.errno, error.strerror or "", str(error.filename or "")))
+
+    return guarded
+
+
+@_told
+def prepare(spec: Spec, size: int, how: dict[str, Any], about: dict[str, Any], resume: bool) -> Plan:
+    """Begins the folder (or checks it), as a local run on this kind of hardware would."""
+    setup, methods = _experiment(spec)
+    if jax.default_backend() == "cpu":
+        setup.devices = setup.sharing(_cores())  # what a local run would share the seeds among
+    folder = Path(spec.out)
+    before = _description(folder) if resume else {}
+    chunks = before.get("chunks") or {label: setup.choose_chunk(method) for label, method in methods.items()}
+    facts = facts_of(setup, methods, chunks, about)
+    open_folder(folder, facts, before)
+    write_blocks(folder, size, **how)
+    facts["memory"] = {label: setup.memory(method, chunks[label]).total for label, method in methods.items()}
+    facts["seconds"] = before.get("seconds", 0.0)
+    return Plan(facts, setup.traces.most, jax.default_backend())
+
+
+@_told
+def run_block(spec: Spec, plan: Plan, number: int, block: int, size: int) -> np.ndarray:
+    """One method on one block of seeds, from its checkpoint on; returns the models [seeds, d]."""
+    folder = Path(spec.out)
+    _description(folder)
+    here = {**describe.versions(), "backend": jax.default_backend()}
+    for name, begun in {**plan.facts["versions"], "backend": plan.backend}.items():
+        if here[name] != begun:
+            raise FedtideError(f"{platform.node()} has {name} {here[name]}, another machine {begun}: bits would differ")
+    setup, methods = _experiment(spec)
+    blocks = in_blocks(setup.seed_list, size)
+    share = setup.share(blocks[block], plan.most)
+    label = list(methods)[number]
+    chunk = plan.facts["chunks"][label]
+    share.fitting(label, methods[label], chunk)
+    run = MethodRun(share, label, methods[label], chunk, place_of(folder, number, block, len(blocks)))
+    return run.to_end(lambda label, done, total: None)
+
+
+def _description(folder: Path) -> dict[str, Any]:
+    if not (folder / "run.json").exists():
+        raise FedtideError(f"{folder}: not there on {platform.node()}: {SHARED}")
+    return read_about(folder)
+
+
+@functools.lru_cache(maxsize=1)
+def _experiment(spec: Spec) -> tuple[Setup, dict[str, Method]]:
+    """The whole run's setup; a worker keeps it from task to task."""
+    logging.getLogger("fedtide").setLevel(logging.ERROR)
+    use_persistent_cache()
+    if not Path(spec.folder).is_dir():
+        raise FedtideError(f"{spec.folder}: not there on {platform.node()}: all machines must see the configuration's folder")
+    try:
+        experiment = build(loads(spec.text, spec.source, spec.folder))
+    except FedtideError as error:  # where the run was started it could be built
+        raise FedtideError(f"{error} (on {platform.node()}: files and data sets must be on every machine)") from error
+    methods = {label: fitted(method, experiment.problem) for label, method in experiment.methods.items()}
+    options = {"seeds": 1, "evaluate_every": 5, "history": 0, "record_clients": None, "chunk": None} | experiment.options
+    return Setup(experiment.problem, experiment.availability, methods, **options), methods
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,68 @@
+"""Seeds in blocks that run apart from each other, perhaps on other machines, and end as one run.
+
+Where seeds are in several blocks, each has a folder of its own, `checkpoints/000/0001` for the first method's second;
+where all are in one, it is `checkpoints/000`. How they are shared out stands in `checkpoints/blocks.json`: a run that
+is resumed keeps its blocks, wherever it goes on.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedtide.errors import CheckpointError
+from fedtide.files import atomic
+
+
+def in_blocks(seeds: Sequence[int], size: int) -> list[list[int]]:
+    """The seeds in their order, `size` at a time.
+
+    >>> in_blocks([5, 6, 7], 2)
+    [[5, 6], [7]]
+    """
+    return [list(seeds[i : i + size]) for i in range(0, len(seeds), size)]
+
+
+def place_of(folder: Path, number: int, block: int, blocks: int) -> Path:
+    """Where a block of the method with this number keeps its checkpoints."""
+    place = folder / "checkpoints" / f"{number:03d}"
+    return place if blocks == 1 else place / f"{block:04d}"
+
+
+def part_files(folder: Path, name: str) -> list[Path]:
+    """The files of a table, in the order of its rows: by method, stretch and block of seeds."""
+    root = folder / "checkpoints"
+    files = root.glob(f"*/**/{name}-*.parquet")
+    return sorted(files, key=lambda file: (file.relative_to(root).parts[0], file.name, file.parent.name))
+
+
+def rounds_done(place: Path) -> int | None:
+    """Rounds whose records are there; None where the block has not begun."""
+    ends = [int(file.stem.removeprefix("rounds-")) for file in place.glob("rounds-*.parquet")]
+    return max(ends, default=None)
+
+
+def of_all_seeds(blocks: Sequence[Sequence[int]], done: Iterable[int]) -> int:
+    """Rounds done of a method: the mean over its seeds, which are as far as their blocks are."""
+    seeds = sum(len(block) for block in blocks)
+    return sum(len(block) * rounds for block, rounds in zip(blocks, done, strict=True)) // seeds
+
+
+def write_blocks(folder: Path, size: int, **how: Any) -> None:
+    """Keeps how the seeds are shared out, and where and with what the blocks run."""
+    with atomic(folder / "checkpoints" / "blocks.json") as temporary:
+        temporary.write_text(json.dumps({"seeds": size, **how}) + "\n", encoding="utf-8")
+
+
+def read_blocks(folder: Path) -> dict[str, Any]:
+    """What `write_blocks` kept; empty for a run that never left its process."""
+    path = folder / "checkpoints" / "blocks.json"
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path}: damaged ({error})") from error
+    if not isinstance(found, dict) or not isinstance(found.get("seeds"), int) or found["seeds"] < 1:
+        raise CheckpointError(f"{path}: does not say how the seeds are shared out")
+    return found

@@ -1,0 +1,118 @@
+"""One method's run: stretches, records, checkpoints."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedtide.errors import CheckpointError
+from fedtide.files import atomic
+from fedtide.methods.base import Method
+from fedtide.simulation import checkpoint, engine
+from fedtide.simulation.progress import Progress
+from fedtide.simulation.records import Columns, client_frame, client_rows, initial_rows, round_frame, round_rows
+from fedtide.simulation.setup import Setup, batch
+from fedtide.simulation.traces import Span
+
+if TYPE_CHECKING:
+    import polars
+
+
+class MethodRun:
+    """One method on all seeds of a setup, stretch by stretch."""
+
+    def __init__(self, setup: Setup, label: str, method: Method, chunk: int | None, place: Path | None):
+        self.setup, self.label, self.method, self.chunk, self.place = setup, label, method, chunk, place
+        self.parts: tuple[list[Columns], list[Columns]] = ([], [])
+        self._diverged: dict[int, int] = {}  # seed: the first round whose evaluation was not finite
+
+    @property
+    def warnings(self) -> list[str]:
+        return [divergence(self.label, seed, round_) for seed, round_ in sorted(self._diverged.items())]
+
+    def to_end(self, report: Progress) -> np.ndarray:
+        """Runs what is left; returns the final models [R, d]."""
+        setup = self.setup
+        method = batch([self.method])
+        carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, setup.history)
+        done, run = 0, ""
+        if self.place is not None:
+            parts = (method, setup.problem, setup.population, setup.seeds, setup.plan, setup.availability)
+            run = checkpoint.fingerprint(*parts)
+            if (self.place / "state.safetensors").exists():
+                saved = checkpoint.load(self.place / "state.safetensors", carry, run)
+                carry, done = jax.tree.map(jnp.asarray, saved.carry), saved.rounds
+                self._check_parts(done)
+        if done == 0:
+            evaluation, _ = engine.evaluate(setup.problem, setup.population, carry.w)
+            self._keep(initial_rows(self.label, setup.seed_list, _first(evaluation)), {}, 0)
+        report(self.label, done, setup.rounds)
+        carry = engine.spread(carry, setup.devices)
+        for span in setup.plan:
+            if span.first < done:
+                continue
+            trace = setup.traces[span]
+            shape = setup.shape(self.method, span, self.chunk)
+            carry, stretch = engine.run_stretch(
+                method, setup.problem, setup.population, setup.seeds, carry, np.int32(span.first), trace, shape
+            )
+            stretch = _first(stretch)
+            self._keep(
+                round_rows(self.label, setup.seed_list, span, stretch),
+                client_rows(self.label, setup.seed_list, span, np.asarray(trace), stretch),
+                span.end,
+            )
+            if span.evaluates:
+                self._noticedivergence(span, stretch.evaluation.objective)
+            if self.place is not None:
+                checkpoint.save(self.place / "state.safetensors", carry, span.end, run)
+            report(self.label, span.end, setup.rounds)
+        return np.asarray(engine.served(method, carry))[0]
+
+    def _keep(self, rounds: Columns, clients: Columns, end: int) -> None:
+        """Keeps a stretch's records: in memory, or on disk where there is a folder."""
+        if self.place is None:
+            self.parts[0].append(rounds)
+            self.parts[1].append(clients)
+            return
+        for name, frame in (("rounds", round_frame([rounds])), ("clients", client_frame([clients]))):
+            if not frame.is_empty():
+                with atomic(self.place / f"{name}-{end:08d}.parquet") as temporary:
+                    frame.write_parquet(temporary)
+
+    def _check_parts(self, done: int) -> None:
+        assert self.place is not None
+        expected = [0, *(span.end for span in self.setup.plan if span.end <= done)]
+        for end in expected:
+            for name in ("rounds", "clients") if end > 0 and self.setup.record_clients else ("rounds",):
+                read_records(self.place / f"{name}-{end:08d}.parquet")
+
+    def _noticedivergence(self, span: Span, objective: np.ndarray) -> None:
+        for seed, values in zip(self.setup.seed_list, objective, strict=True):
+            if not np.isfinite(values).all() and seed not in self._diverged:
+                self._diverged[seed] = span.first + span.rounds * (1 + int((~np.isfinite(values)).argmax()))
+                message = divergence(self.label, seed, self._diverged[seed])
+                warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+def divergence(label: str, seed: int, round_: int) -> str:
+    return f"{label}, seed {seed}: diverged by round {round_} (the loss is not finite); the rest goes on"
+
+
+def read_records(file: Path) -> "polars.DataFrame":
+    """A stretch's records; raises `CheckpointError` where they are missing or damaged."""
+    import polars as pl
+
+    try:
+        return pl.read_parquet(file)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = "missing" if not file.exists() else f"damaged ({str(error).splitlines()[0]})"
+        raise CheckpointError(f"{file}: {reason}, though the checkpoint is past it; the records have a gap") from error
+
+
+def _first(tree: Any) -> Any:
+    """The only setting of a batch of one."""
+    return jax.tree.map(lambda a: np.asarray(a)[0], tree)

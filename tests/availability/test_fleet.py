@@ -80,8 +80,8 @@ def test_members_of_a_cluster_move_together():
 
 def test_the_devices_themselves_or_as_many_as_wanted(model, folder):
     own = fleet(path=folder)
-    np.testing.assert_array_equal(own.availability, model.devices["availability"])
-    np.testing.assert_allclose(own.correlation[3:], model.devices["correlation"][3:], rtol=1e-6)  # of no cluster
+    np.testing.assert_array_equal(own.availability, model.devices["spread_availability"])
+    np.testing.assert_array_equal(own.hours, model.devices["spread_hours"])
     np.testing.assert_array_equal(own.membership, model.devices["cluster"])
     assert own.round_seconds == 1800
     assert own.start_second == 3 * 86_400 + 5 * 3600  # 1970 began on a Thursday

@@ -12,7 +12,6 @@ from fedtide.experiments import build, load
 from fedtide.experiments.recommendation.fleet import choose, generated, part_of, recorded, scenarios
 from fedtide.experiments.recommendation.limits import Burden, Constraints, burden, refusal
 from fedtide.experiments.recommendation.recommending import Recommendation, recommend
-from fedtide.experiments.recommendation.verdict import Ends, against, decide, interval
 from fedtide.fleet import Distribution, FleetModel, Profile, Slots, fit
 from fedtide.methods import find
 from fedtide.problems.classification import classification
@@ -165,82 +164,6 @@ def test_files(written):
     assert pl.read_parquet(f"{folder}/trials.parquet").equals(found.trials)
 
 
-def ends(rows: dict[str, dict[str, list[float]]], deciles: dict[str, float] | None = None) -> Ends:
-    """Final accuracies by method and setting, seed by seed."""
-    table = [
-        {"setting": setting, "horizon": 1.0, "method": method, "seed": seed, "diverged": not np.isfinite(value),
-         "final": value, "worst_decile": (deciles or {}).get(method, 0.5)}
-        for method, settings in rows.items() for setting, values in settings.items()
-        for seed, value in enumerate(values)
-    ]  # fmt: skip
-    return Ends(pl.DataFrame(table), "accuracy")
-
-
-LOW, MIDDLE, HIGH = [0.5, 0.52, 0.51, 0.5], [0.59, 0.62, 0.605, 0.6], [0.6, 0.61, 0.6, 0.62]
-LIGHT, HEAVY = Burden(0, 0, 100), Burden(2, 50, 100)
-
-
-def both(values):
-    return {"recorded": values, "generated": values}
-
-
-def test_level_methods_give_the_simplest():
-    burdens = {"heavy": HEAVY, "light": LIGHT, "far": HEAVY}
-    found = decide(ends({"heavy": both(HIGH), "light": both(MIDDLE), "far": both(LOW)}), {}, burdens)
-    assert (found.confidence, found.recommended, found.best) == ("level", "light", "heavy")
-    assert found.level == ("heavy", "light")
-
-
-def test_of_equal_burdens_the_first():
-    assert decide(ends({"a": both(MIDDLE), "b": both(HIGH)}), {}, {"a": LIGHT, "b": LIGHT}).recommended == "a"
-
-
-def test_the_refused_are_left_out_however_good():
-    burdens = {"a": HEAVY, "b": LIGHT}
-    found = decide(ends({"a": both(HIGH), "b": both(LOW)}), {"a": "why"}, burdens)
-    assert (found.confidence, found.recommended) == ("clear", "b")
-    assert decide(ends({"a": both(HIGH)}), {"a": "why"}, burdens).confidence == "none"
-
-
-def test_a_floor_leaves_out_who_is_below_it():
-    burdens = {"a": LIGHT, "b": LIGHT}
-    runs = ends({"a": both(HIGH), "b": both(LOW)}, {"a": 0.2, "b": 0.4})
-    found = decide(runs, {}, burdens, floor=0.3)
-    assert (found.recommended, found.below_floor) == ("b", ("a",))
-    none = decide(runs, {}, burdens, floor=0.9)
-    assert (none.confidence, none.recommended, none.best) == ("floor", None, "b")
-
-
-def test_record_and_generator_may_disagree():
-    runs = ends({"a": {"recorded": HIGH, "generated": LOW}, "b": {"recorded": LOW, "generated": HIGH}})
-    found = decide(runs, {}, dict.fromkeys(["a", "b"], LIGHT))
-    assert (found.confidence, found.recommended, found.best) == ("disagree", None, "a")
-    assert found.generated is not None
-    assert found.generated.best == "b"
-
-
-def test_who_diverged_is_not_recommended():
-    runs = ends({"a": both([0.9, 0.9, np.nan, 0.9]), "b": both(LOW)})
-    assert decide(runs, {}, dict.fromkeys(["a", "b"], LIGHT)).recommended == "b"
-
-
-def test_one_seed_tells_nobody_apart():
-    found = decide(ends({"a": both([0.1]), "b": both([0.9])}), {}, dict.fromkeys(["a", "b"], LIGHT))
-    assert (found.confidence, found.recommended) == ("level", "a")
-
-
-def test_the_interval_is_students():
-    found = interval(np.array([1.0, 2.0, 3.0]))
-    assert found.high == pytest.approx(2 + 4.302653 / np.sqrt(3), abs=1e-5)
-
-
-def test_changes_are_told_against_the_reference():
-    row = against(ends({"a": both(HIGH), "b": both(LOW)}), ["a", "b"], "b", "recorded")
-    assert row is not None
-    assert (row["best"], row["changes"]) == ("a", True)
-    assert row["difference"]["mean"] == pytest.approx(np.mean(HIGH) - np.mean(LOW))
-
-
 @pytest.mark.parametrize(
     ("name", "client", "server", "messages"),
     [("fedavg", 0, 400, 0), ("scaffold", 400, 800, 2), ("mifa", 0, 400 * (2 + 7), 0), ("unbiased", 0, 400 + 56, 0)],
@@ -289,6 +212,7 @@ def test_availabilities_are_the_devices_own():
         ({"methods": []}, "one name or more"),
         ({"problem": 3}, "the name of a built-in problem"),
         ({"rounds": 0}, "rounds = 0"),
+        ({"worth": -0.1}, "worth = -0.1"),
         ({"constraints": Constraints(floor=2.0)}, "floor = 2"),
         ({"constraints": Constraints(client_memory=-1)}, "client_memory"),
     ],

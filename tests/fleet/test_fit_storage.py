@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from fedtide.errors import FedtideError
-from fedtide.fleet import Account, Cluster, FleetModel, Issue, Slots, fit, load_model
+from fedtide.fleet import Account, Cluster, FleetModel, Issue, Lengths, Slots, fit, load_model
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,9 @@ def model() -> FleetModel:
     member = pl.Series("cluster", [0, 0, 0, -1, -1, -1, -1, -1], pl.Int32)
     cluster = Cluster("cluster 1", (0, 1, 2), 0.5, (0.1, 0.2), 0.7, 2.0)
     profile = found.profile._replace(weekday=np.linspace(-0.3, 0.3, 7), hour=np.linspace(-0.5, 0.5, 24))
-    return found._replace(devices=found.devices.with_columns(member), clusters=(cluster,), profile=profile)
+    runs = {"stays": Lengths(0.5, 1.0, 4.0, 3), "absences": Lengths(0.25, 0.5, 9.0, 2)}
+    devices = found.devices.with_columns(member)
+    return found._replace(devices=devices, clusters=(cluster,), profile=profile, **runs)
 
 
 @pytest.fixture
@@ -39,17 +41,21 @@ def test_what_is_saved_comes_back(model, folder):
     for mine, other in zip(again.profile, model.profile, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(again.pair_correlation, model.pair_correlation, rtol=1e-5)
+    assert again.pair_correlation_with_clock == pytest.approx(model.pair_correlation_with_clock, rel=1e-5)
+    assert (again.stays, again.absences) == (model.stays, model.absences)
     assert sorted(p.name for p in folder.iterdir()) == ["devices.parquet", "fleet.toml"]
 
 
 def test_a_clock_without_dates(model, tmp_path):
     bare = model._replace(zone=None, clusters=(), devices=model.devices.with_columns(pl.lit(-1).alias("cluster")))
-    bare = bare._replace(profile=bare.profile._replace(weekday=None))
+    bare = bare._replace(profile=bare.profile._replace(weekday=None), stays=None, absences=None)
     bare.save(tmp_path)
     again = load_model(tmp_path)
     assert again.zone is None
     assert again.profile.weekday is None
     assert again.clusters == ()
+    assert again.stays is None
+    assert again.absences is None
 
 
 @pytest.mark.parametrize(
@@ -67,6 +73,9 @@ def test_a_clock_without_dates(model, tmp_path):
         ("zone = ", 'zone = "Mars"', "rounds.zone = 'Mars': must be a time zone"),
         ("count = ", "count = 61", "not the 8 devices of 61 rounds"),
         ("coupling = ", "coupling = true", r"clusters\[0\].coupling = True"),
+        ("long_hours = ", "long_hours = 0.1", "stays.long_hours = 0.1: must be a number of 1 or more"),
+        ("stages = ", "stages = 2.5", "stays.stages = 2.5: must be a whole number"),
+        ("brief = ", "", "stays.brief = None"),
         ("[pairs]", "[pears]", "pears = .*did you mean 'pairs'"),
         ("source = ", "source = ", "not readable as TOML"),
     ],

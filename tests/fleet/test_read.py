@@ -223,6 +223,21 @@ def test_kinds_of_rows_are_chosen():
     log = read(frame, where={"kind": "wifi"})
     assert log.devices == ("a",)
     assert kinds(log) == {"rows of other kinds": (1, "left out")}
+    assert "1 device has rows of other kinds only, and no place in this log." in log.account.notes
+    windows = pl.DataFrame({"device": ["a", "b"], "start": [0, 0], "end": [9, 9]})
+    kept = read(frame, where={"kind": "wifi"}, windows=windows)
+    assert kept.devices == ("a", "b")
+    assert not any("rows of other kinds only" in note for note in kept.account.notes)
+
+
+def test_a_stay_without_an_end_is_its_own_kind():
+    frame = pl.DataFrame({"device": ["a", "a", "b"], "start": ["0", "7", ""], "end": ["5", "", ""]})
+    log = read(frame)
+    assert kinds(log) == {
+        "rows without an end (still there?)": (1, "left out"),
+        "rows without a time": (1, "left out"),
+    }
+    assert log.account.used == 1
 
 
 def test_devices_are_sorted_by_number_or_name():

@@ -78,7 +78,7 @@ def test_clocks_that_jump_are_left_out():
     log = read(frame(*starts, 5, MOMENT * 3))
     assert log.account.used == 50
     assert [issue.count for issue in log.account.issues] == [2]
-    assert log.account.issues[0].examples[0].startswith("row 51: 5.0, 3605.0 s")
+    assert log.account.issues[0].examples[0].startswith("row 51: 1970-01-01T00:00:05+00:00 to 1970-01-01T01:00:05")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_arguments_that_do_not_fit_are_one_line(arguments, words):
         b"PK\x03\x04 and so on",
         b"\x93NUMPY and so on",
         b"\x1f\x8b and so on",
-        gzip.compress(b"device,start,end\na,0,5\n" * 50)[:-10],
+        gzip.compress(b"device,start,end\na,0,5\n" * 50, mtime=0)[:-10],
         b"[1, 2]",
         b"{}\n",
         b'{"device": 1\n',
@@ -148,3 +148,21 @@ def test_folders_and_nothing_are_one_line(tmp_path):
     for source in (tmp_path, tmp_path / "none", 5, None):
         with pytest.raises(FedtideError):
             read(source)
+
+
+@pytest.mark.parametrize(("offset", "said"), [("+01:00", True), ("-0530", True), ("+00:00", False), ("Z", False)])
+def test_offsets_without_a_zone_are_noted(offset, said):
+    table = frame(f"2024-06-01T12:00:00{offset}", hour=[f"2024-06-01T13:00:00{offset}"])
+    note = f"Times are given at {offset}; days are counted in UTC: give zone."
+    assert (note in read(table).account.notes) == said
+    assert not any("give zone" in note for note in read(table, zone="Asia/Kolkata").account.notes)
+    typed = table.with_columns(pl.col("start", "end").str.to_datetime(time_zone="Asia/Kolkata"))
+    assert "Times are given in Asia/Kolkata; days are counted in UTC: give zone." in read(typed).account.notes
+
+
+def test_examples_are_dated_where_the_clock_is():
+    rows = frame(MOMENT + 0.25, hour=[MOMENT + 60])
+    (twin,) = read(pl.concat([rows, rows])).account.issues
+    assert twin.examples == ("row 2: d0, 2024-06-01T12:00:00.250+00:00 to 2024-06-01T12:01:00+00:00",)
+    (twin,) = read(pl.concat([frame(7), frame(7)])).account.issues
+    assert twin.examples == ("row 2: d0, 7 s to 3607 s",)

@@ -1,7 +1,7 @@
 import polars as pl
 
-from fedtide.report.figures import class_accuracy
 from fedtide.report.clients import fleet
+from fedtide.report.figures import class_accuracy
 from fedtide.report.statistics import per_seed, summary
 from fedtide.report.words import answer, change, clean, percent, settings, short, value
 

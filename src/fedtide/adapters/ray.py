@@ -6,6 +6,7 @@ so blocks change no number there. On a GPU the seeds of a method run together in
 on how many they are; there all seeds of a method are one task unless told otherwise.
 """
 
+import functools
 import importlib.util
 import logging
 import math
@@ -21,12 +22,12 @@ import numpy as np
 
 from fedtide.adapters import ray_tasks
 from fedtide.errors import FedtideError, require, whole
-from fedtide.experiments.build import build
 from fedtide.experiments.config import Config
+from fedtide.methods import find
 from fedtide.simulation.blocks import in_blocks, of_all_seeds, place_of, read_blocks, rounds_done
 from fedtide.simulation.folder import close_folder
 from fedtide.simulation.progress import Progress
-from fedtide.simulation.result import Result, read_about, write_about
+from fedtide.simulation.result import Result, write_about
 
 log = logging.getLogger("fedtide")
 
@@ -57,18 +58,17 @@ def simulate_on_ray(
     Args:
       config: what to run; files that it names must be on every machine, under the same names.
       out: a folder for records and checkpoints that every machine sees.
-      share: what each task gets.
+      share: what each task gets (default: one CPU; resumed, as before).
       resume: go on from the checkpoints in `out`, with the blocks the run began with.
       progress: a function (label, rounds done, rounds in all), called several times a second; what it raises stops the
         tasks and keeps their checkpoints.
       about: further entries of `Result.about`.
     """
     begun = time.monotonic()
-    labels = list(build(config).methods)  # what cannot be built is said before anything starts
+    labels = [choice.label or find(choice.name).title for choice in config.methods]
     folder = Path(out).resolve()
     kept = read_blocks(folder) if resume else {}
-    if share is None:
-        share = Share(None, kept.get("cpus", 1.0), kept.get("gpus"))
+    share = share or Share(cpus=kept.get("cpus", 1.0), gpus=kept.get("gpus"))
     _check(share)
     hear = progress or (lambda label, done, total: None)
     with _cluster() as ray:
@@ -78,24 +78,26 @@ def simulate_on_ray(
         size = _seeds_each(config, share.seeds, workers, gpus > 0)
         if resume:  # a run that began in one process has all seeds in one block
             size = kept.get("seeds", _count(config))
-        text, _, origin = config.origin
-        spec = ray_tasks.Spec(text, config.origin.source, str(origin.resolve()), str(folder))
-        options = {"num_cpus": share.cpus, "num_gpus": gpus, "max_retries": _RETRIES} | _environment(gpus)
+        text, source, origin = config.origin
+        spec = ray_tasks.Spec(text, source, str(origin.resolve()), str(folder), max(1, int(share.cpus)))
+        options = {"num_cpus": share.cpus, "num_gpus": gpus} | _environment(gpus)
 
-        def submit(function: Callable[..., Any], *arguments: Any) -> Any:
-            return ray.remote(function).options(**options).remote(*arguments)
+        def submit(retries: int, function: Callable[..., Any], *arguments: Any) -> Any:
+            return ray.remote(function).options(max_retries=retries, **options).remote(*arguments)
 
-        first = submit(ray_tasks.prepare, spec, size, {"on": "ray", **resources}, about or {}, resume)
-        (plan,) = _results(ray, [first], lambda found: hear(labels[0], 0, config.run.rounds))
+        blocks = in_blocks(range(_count(config)), size)
+        tell = functools.partial(_tell, hear, folder, labels, blocks, config.run.rounds)
+        first = submit(0, ray_tasks.prepare, spec, size, {"on": "ray", **resources}, about or {}, resume)
+        (plan,) = _results(ray, [first], lambda found: tell())
         facts = plan.facts
         if not (folder / "run.json").exists():
             raise FedtideError(f"{folder}: a worker wrote it, but it is not here: {ray_tasks.SHARED}")
-        blocks = in_blocks(facts["seeds"], size)
         earlier = facts["seconds"]
         # Block by block and in each the methods: workers of a machine then find each other's compiled programs.
         jobs = [(number, block) for block in range(len(blocks)) for number in range(len(labels))]
-        log.info("%d tasks: %d methods × %d blocks of seeds, %d at a time", len(jobs), len(labels), len(blocks), workers)
-        tasks = [submit(ray_tasks.run_block, spec, plan, number, block, size) for number, block in jobs]
+        counts = (len(jobs), len(labels), len(blocks), workers)
+        log.info("%d tasks: %d methods × %d blocks of seeds, %d at a time", *counts)
+        tasks = [submit(_RETRIES, ray_tasks.run_block, spec, plan, number, block, size) for number, block in jobs]
         ended: set[int] = set()
 
         def look(found: dict[int, Any]) -> None:
@@ -103,7 +105,7 @@ def simulate_on_ray(
                 ended.update(found)
                 facts["seconds"] = round(earlier + time.monotonic() - begun, 2)
                 write_about(folder, facts)
-            _tell(hear, folder, labels, blocks, facts["rounds"])
+            tell()
 
         found = dict(zip(jobs, _results(ray, tasks, look), strict=True))
     models = {
@@ -113,11 +115,6 @@ def simulate_on_ray(
     facts["seconds"] = round(earlier + time.monotonic() - begun, 2)
     facts["finished"] = True
     return close_folder(folder, facts, models)
-
-
-def resumes_on(folder: Path) -> str:
-    """Where a run that is resumed goes on unless told otherwise: "ray" or "local"."""
-    return read_blocks(folder).get("on", "local") if (folder / "run.json").exists() else "local"
 
 
 @contextmanager
@@ -137,7 +134,7 @@ def _cluster() -> Iterator[Any]:
         here: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **here)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        except Exception as error:  # Ray raises this very class where a busy machine starts it too slowly
             raise FedtideError(f"Ray at '{address}' cannot be used: {_line(error)}") from None
     try:
         yield ray
@@ -152,8 +149,10 @@ def _results(ray: Any, tasks: Sequence[Any], look: Callable[[dict[int, Any]], No
     waiting = list(tasks)
     try:
         while waiting:
+            begun = time.monotonic()
             look(found)
-            done, waiting = ray.wait(waiting, num_returns=1, timeout=_LOOK)
+            pause = max(_LOOK, 10 * (time.monotonic() - begun))  # on slow storage a look takes long
+            done, waiting = ray.wait(waiting, num_returns=1, timeout=pause)
             for task in done:
                 found[number[task]] = _value(ray, task)
         look(found)
@@ -168,11 +167,12 @@ def _value(ray: Any, task: Any) -> Any:
     try:
         value = ray.get(task)
     except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, ModuleNotFoundError):
-            raise FedtideError(f"a worker lacks a module ({error.cause}); install fedtide on every machine") from None
+        if isinstance(error.cause, ModuleNotFoundError) or "failed to import on the worker" in str(error):
+            reason = f"a worker cannot import what it runs ({_line(error.cause)})"
+            raise FedtideError(f"{reason}: fedtide must be on every machine") from None
         raise
     except ray.exceptions.RayError as error:
-        raise FedtideError(f"a task was lost {_RETRIES + 1} times ({_line(error)}); its checkpoint stays") from None
+        raise FedtideError(f"a worker was lost, and so were those in its place ({_line(error)})") from None
     if isinstance(value, ray_tasks.Failure):
         value.throw()
     return value
@@ -242,6 +242,3 @@ def _environment(gpus: float) -> dict[str, Any]:
 def _line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:200] if lines else type(error).__name__
-
-
-__all__ = ["Share", "read_about", "resumes_on", "simulate_on_ray"]

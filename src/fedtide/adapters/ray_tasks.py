@@ -1,6 +1,9 @@
 """What workers of a Ray cluster do. Nothing here knows of Ray."""
 
+import contextlib
+import copy
 import functools
+import inspect
 import logging
 import os
 import platform
@@ -23,8 +26,11 @@ from fedtide.simulation.folder import facts_of, open_folder
 from fedtide.simulation.result import read_about
 from fedtide.simulation.run import MethodRun
 from fedtide.simulation.setup import Setup, fitted
+from fedtide.simulation.simulate import simulate
 
 SHARED = "the run's folder must be on storage that all machines of the cluster share"
+
+_OPTIONS = ("rounds", "seeds", "evaluate_every", "history", "record_clients", "chunk")
 
 
 class Spec(NamedTuple):
@@ -34,6 +40,7 @@ class Spec(NamedTuple):
     source: str  # what errors call it
     folder: str  # what file names in it are relative to
     out: str
+    cores: int  # of a task
 
 
 class Plan(NamedTuple):
@@ -77,6 +84,7 @@ def _told(task: Callable[..., Any]) -> Callable[..., Any]:
 def prepare(spec: Spec, size: int, how: dict[str, Any], about: dict[str, Any], resume: bool) -> Plan:
     """Begins the folder (or checks it), as a local run on this kind of hardware would."""
     setup, methods = _experiment(spec)
+    setup = copy.copy(setup)
     if jax.default_backend() == "cpu":
         setup.devices = setup.sharing(_cores())  # what a local run would share the seeds among
     folder = Path(spec.out)
@@ -95,11 +103,11 @@ def run_block(spec: Spec, plan: Plan, number: int, block: int, size: int) -> np.
     """One method on one block of seeds, from its checkpoint on; returns the models [seeds, d]."""
     folder = Path(spec.out)
     _description(folder)
+    setup, methods = _experiment(spec)
     here = {**describe.versions(), "backend": jax.default_backend()}
     for name, begun in {**plan.facts["versions"], "backend": plan.backend}.items():
         if here[name] != begun:
             raise FedtideError(f"{platform.node()} has {name} {here[name]}, another machine {begun}: bits would differ")
-    setup, methods = _experiment(spec)
     blocks = in_blocks(setup.seed_list, size)
     share = setup.share(blocks[block], plan.most)
     label = list(methods)[number]
@@ -120,14 +128,19 @@ def _experiment(spec: Spec) -> tuple[Setup, dict[str, Method]]:
     """The whole run's setup; a worker keeps it from task to task."""
     logging.getLogger("fedtide").setLevel(logging.ERROR)
     use_persistent_cache()
+    with contextlib.suppress(RuntimeError):  # JAX has started its devices already, for an earlier task
+        jax.config.update("jax_num_cpu_devices", spec.cores)
     if not Path(spec.folder).is_dir():
-        raise FedtideError(f"{spec.folder}: not there on {platform.node()}: all machines must see the configuration's folder")
+        where = f"{spec.folder}: not there on {platform.node()}"
+        raise FedtideError(f"{where}: all machines of the cluster must see the configuration's folder")
     try:
         experiment = build(loads(spec.text, spec.source, spec.folder))
     except FedtideError as error:  # where the run was started it could be built
         raise FedtideError(f"{error} (on {platform.node()}: files and data sets must be on every machine)") from error
     methods = {label: fitted(method, experiment.problem) for label, method in experiment.methods.items()}
-    options = {"seeds": 1, "evaluate_every": 5, "history": 0, "record_clients": None, "chunk": None} | experiment.options
+    given = inspect.signature(simulate).bind(experiment.problem, experiment.availability, methods, **experiment.options)
+    given.apply_defaults()
+    options = {name: given.arguments[name] for name in _OPTIONS}
     return Setup(experiment.problem, experiment.availability, methods, **options), methods
 
 

@@ -89,7 +89,8 @@ class Gradients:
 
         def gradient(at: Any, step: Any) -> tuple[Any, Any]:
             samples = self._minibatch(round, Purpose.MINIBATCH, size, int(step))
-            loss, found = self._gradient(round.split(np.asarray(at)), samples, round)
+            with jax.disable_jit(False):  # where it is JAX, it may be compiled
+                loss, found = self._gradient(round.split(np.asarray(at)), samples, round)
             return jnp.asarray(loss, w.dtype), jnp.asarray(round.joined(found))
 
         # Step by step in Python: what JAX would trace here may be PyTorch.

@@ -66,7 +66,7 @@ class Fleet(Daily):
     clients: int = None  # pyright: ignore[reportAssignmentType]  # filled from the vectors
     persistence: Array = dataclasses.field(init=False, repr=False)
     shared_persistence: Numbers = dataclasses.field(init=False, repr=False)  # [clusters]
-    turns: Numbers = dataclasses.field(init=False, repr=False)  # Turns, or None where all runs are geometric
+    turns: Any = dataclasses.field(init=False, repr=False)  # Turns, or None where all runs are geometric
     swing: Array = dataclasses.field(init=False, repr=False)
     correlation: Array = dataclasses.field(init=False, repr=False)
 

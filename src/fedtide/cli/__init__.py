@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedtide.cli import checking, data, fleet, predicting, reproducing, running, showing, tuning
+from fedtide.cli import checking, data, deploy, fleet, predicting, reproducing, running, showing, tuning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,6 +43,7 @@ def fedtide(
       fedtide theory my.toml       what theory predicts for it; see theory/my.html
       fedtide run my.toml          run it; see runs/my/report.html
       fedtide fleet                your own fleet: from a log to a method
+      fedtide deploy               real clients that come and go, through Flower
       fedtide experiments          figures and tables of the papers, to run again
     """
 
@@ -64,6 +65,7 @@ for command in (
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(fleet.app, name="fleet")
+app.add_typer(deploy.app, name="deploy")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from fedtide.cli import recommending
 from fedtide.cli.faults import explained
+from fedtide.cli.folders import made
 from fedtide.cli.layout import columns, show
 from fedtide.errors import FedtideError, InvalidInput
 
@@ -126,12 +127,14 @@ def fit(
             on=tuple(on or ()), off=tuple(off or ()), round_seconds=length,
         )  # fmt: skip
         _tell_reading(found)
-        fitted = _fit(found, length, simulated, seed)
-        fitted.save(out)
-        page = fitted.report(out / "fleet.html", _about(shlex.join(["fedtide", "fleet", "fit", *_given()]), out))
+        with made(out) as partial:
+            fitted = _fit(found, length, simulated, seed)
+            fitted.save(partial)
+            about = _about(shlex.join(["fedtide", "fleet", "fit", *_given()]), out)
+            fitted.report(partial / "fleet.html", about)
         _tell(fitted)
         typer.echo(f"Model: {out / 'fleet.toml'}")
-        typer.echo(f"Page: {page}")
+        typer.echo(f"Page: {out / 'fleet.html'}")
 
 
 @app.command()

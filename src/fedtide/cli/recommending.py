@@ -10,8 +10,9 @@ import typer
 from rich.markup import escape
 
 from fedtide.cli.faults import explained
+from fedtide.cli.folders import made
 from fedtide.cli.layout import columns, show
-from fedtide.errors import FedtideError, InvalidInput
+from fedtide.errors import FedtideError, InvalidInput, number
 
 if TYPE_CHECKING:
     from fedtide.experiments.recommendation.recommending import Recommendation
@@ -39,10 +40,13 @@ def recommend(
     floor: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Least accuracy of the worst-served tenth.", show_default="0")
     ] = None,
+    worth: Annotated[
+        float, typer.Option(metavar="POINTS", help="A smaller difference does not matter: the simplest wins.")
+    ] = 0.5,
     parameters: Annotated[
         int | None, typer.Option(help="Of the model you will deploy.", show_default="the problem's")
     ] = None,
-    trials: Annotated[int | None, typer.Option(help="Settings to try for each method.", show_default="12")] = None,
+    trials: Annotated[int | None, typer.Option(help="Settings to try for each method.", show_default="16")] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs of each method.", show_default="8")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="DIR/recommendation")] = None,
 ) -> None:
@@ -57,7 +61,7 @@ def recommend(
       fedtide fleet recommend phones --problem mine.toml --rounds 500
       fedtide fleet recommend phones --methods fedavg,unbiased,mifa --seeds 5
       fedtide fleet recommend phones --client-memory 20MB --parameters 1200000
-      fedtide fleet recommend phones --floor 0.6 --extra-messages 0
+      fedtide fleet recommend phones --floor 0.6 --extra-messages 0 --worth 1
     \b
     A problem's file names your task, and if you like what to compare:
       \\[problem]
@@ -82,17 +86,19 @@ def recommend(
         options: dict[str, Any] = {
             "problem": problem, "rounds": rounds, "trials": trials, "seeds": seeds, "parameters": parameters,
             "methods": None if methods is None else [name.strip() for name in methods.split(",") if name.strip()],
-            "constraints": limits,
+            "constraints": limits, "worth": _share(worth),
         }  # fmt: skip
         written = {
             "problem": problem, "rounds": rounds, "methods": methods, "client-memory": client_memory,
             "server-memory": server_memory, "extra-messages": extra_messages, "floor": floor,
-            "parameters": parameters, "trials": trials, "seeds": seeds, "out": out,
+            "worth": None if worth == 0.5 else worth, "parameters": parameters, "trials": trials, "seeds": seeds,
+            "out": out,
         }  # fmt: skip
         command = ["fedtide", "fleet", "recommend", str(folder)]
         command += [word for name, x in written.items() if x is not None for word in (f"--{name}", str(x))]
-        found = _recommend(folder, options, shlex.join(command))
-        found.save(target)
+        with made(target) as partial:
+            found = _recommend(folder, options, shlex.join(command))
+            found.save(partial)
         _tell(found, target)
 
 
@@ -148,6 +154,11 @@ class _Bars(logging.Handler):
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
         logging.getLogger("fedtide").removeHandler(self)
+
+
+def _share(points: float) -> float:
+    """Points as a share of 1."""
+    return round(number("worth", points, low=0, high=100) / 100, 12)
 
 
 def _size(option: str, text: str | None) -> float | None:

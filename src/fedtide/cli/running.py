@@ -2,6 +2,7 @@
 
 import shlex
 import warnings
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,14 @@ from fedtide.errors import FedtideError
 if TYPE_CHECKING:
     from fedtide import Result
     from fedtide.experiments import Config
+
+
+class Place(StrEnum):
+    """Where a run computes."""
+
+    local = "local"
+    ray = "ray"
+
 
 Out = Annotated[Path | None, typer.Option(help="Folder for the results; must be new or empty.", show_default=False)]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.", show_default=False)]
@@ -41,13 +50,28 @@ def demo(
 def run(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to run.", show_default=False)],
     out: Out = None,
+    on: Annotated[Place, typer.Option(help="Where to compute: in this process, or on a Ray cluster.")] = Place.local,
+    seeds_per_task: Annotated[
+        int | None,
+        typer.Option(min=1, help="With ray: seeds that run together.", show_default="about 2 tasks a worker"),
+    ] = None,
+    cpus_per_task: Annotated[
+        float | None, typer.Option(help="With ray: CPUs that a task is given.", show_default="1")
+    ] = None,
+    gpus_per_task: Annotated[
+        float | None, typer.Option(help="With ray: GPUs that a task is given.", show_default="1 where there are some")
+    ] = None,
 ) -> None:
     """Run a configuration and write its records and report (by default to runs/NAME of NAME.toml).
+
+    With --on ray, methods and blocks of seeds are spread over the cluster of RAY_ADDRESS, or, without it, over this
+    machine's cores. The records are those of a local run; all machines must see the folder of the results.
 
     \b
     Examples:
       fedtide run phones.toml
       fedtide run phones.toml --out /data/phones-long
+      fedtide run phones.toml --on ray
     \b
     The smallest configuration:
       \\[problem]
@@ -63,19 +87,34 @@ def run(
     with explained(folder):
         from fedtide.experiments import load
 
-        _start(load(config), folder, ["fedtide", "run", str(config)])
+        command = ["fedtide", "run", str(config)]
+        given = {"seeds": seeds_per_task, "cpus": cpus_per_task, "gpus": gpus_per_task}
+        given = {name: value for name, value in given.items() if value is not None}
+        if on is Place.local:
+            if given:
+                raise FedtideError(f"--{next(iter(given))}-per-task: only with --on ray")
+            return _start(load(config), folder, command)
+        options = [word for name, value in given.items() for word in (f"--{name}-per-task", f"{value:g}")]
+        _start(load(config), folder, [*command, "--on", "ray", *options], on, **given)
 
 
-def resume(folder: Folder) -> None:
+def resume(
+    folder: Folder,
+    on: Annotated[
+        Place | None, typer.Option(help="Where to compute: here, or on a Ray cluster.", show_default="as it was begun")
+    ] = None,
+) -> None:
     """Go on with a run that was stopped or killed; it ends with the records of one that never was.
 
     \b
     Examples:
       fedtide resume runs/phones
+      fedtide resume runs/phones --on local
     """
     with explained(folder):
         from fedtide import Result
         from fedtide.experiments import loads
+        from fedtide.simulation.blocks import read_blocks
         from fedtide.simulation.result import read_about
 
         about = read_about(folder)
@@ -86,7 +125,8 @@ def resume(folder: Folder) -> None:
             raise FedtideError(f"{folder}: not started from a configuration; resume it in Python, as it was started")
         kept = {key: about[key] for key in ("command", "folder") if key in about}
         config = loads(about["config"], str(folder / "run.json"), kept.get("folder", "."))
-        _finish(_simulate(config, folder, kept, resume=True), folder)
+        on = on or Place(read_blocks(folder).get("on", "local"))
+        _finish(_simulate(config, folder, kept, resume=True, on=on), folder)
 
 
 def report(
@@ -108,22 +148,29 @@ def report(
         _finish(Result.load(folder), folder, baseline)
 
 
-def _start(config: "Config", folder: Path, command: list[str]) -> None:
+def _start(config: "Config", folder: Path, command: list[str], on: Place = Place.local, **share: Any) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         known = (folder / "run.json").is_file()
         other = f", or go on with: fedtide resume {folder}" if known else ""
         raise FedtideError(f"{folder}: exists and is not empty; choose another --out{other}")
     about = {"command": shlex.join([*command, "--out", str(folder)]), "folder": str(config.origin.folder.resolve())}
-    _finish(_simulate(config, folder, about, resume=False), folder)
+    _finish(_simulate(config, folder, about, resume=False, on=on, **share), folder)
 
 
-def _simulate(config: "Config", folder: Path, about: dict[str, Any], resume: bool) -> "Result":
+def _simulate(
+    config: "Config", folder: Path, about: dict[str, Any], resume: bool, on: Place = Place.local, **share: Any
+) -> "Result":
+    """Runs here, or on Ray; `share` is what a task is given there."""
     from fedtide import simulate, use_all_cores
     from fedtide.cli.interrupts import interrupts
     from fedtide.experiments import build
     from fedtide.simulation.bars import RoundsProgress
+    from fedtide.simulation.cores import use_no_accelerator
 
-    use_all_cores()
+    if on is Place.ray:
+        use_no_accelerator()
+    else:
+        use_all_cores()
     experiment = build(config)
     about = {
         **about,
@@ -140,6 +187,11 @@ def _simulate(config: "Config", folder: Path, about: dict[str, Any], resume: boo
             interrupted.check()
 
         warnings.simplefilter("ignore", RuntimeWarning)  # the result says them again, and after the bars
+        if on is Place.ray:
+            from fedtide.adapters.ray import Share, simulate_on_ray
+
+            given = Share(**share) if share else None
+            return simulate_on_ray(config, folder, share=given, resume=resume, progress=progress, about=about)
         return simulate(
             experiment.problem,
             experiment.availability,

@@ -1,9 +1,7 @@
 """The command `tune`."""
 
-import contextlib
 import logging
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from fedtide.cli.faults import explained
+from fedtide.cli.folders import made
 from fedtide.cli.layout import columns, show
 from fedtide.errors import FedtideError
 
@@ -55,9 +54,9 @@ def tune(
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FedtideError(f"{folder}: exists and is not empty; choose another --out")
         loaded = load(config)
-        with _made(folder):
+        with made(folder) as partial:
             found = _tune(loaded, shlex.join(["fedtide", "tune", str(config), "--out", str(folder)]))
-            found.save(folder)
+            found.save(partial)
         _tell(found, folder)
 
 
@@ -86,20 +85,6 @@ def _tune(config: "Config", command: str) -> "Tuning":
             interrupted.check()
 
         return carry_out(planned, progress=progress, about={"command": command})
-
-
-@contextlib.contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    """Makes a folder, to know at once that it can be; takes it away again if what follows fails."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):  # not empty: not ours to take away
-            for path in missing:
-                path.rmdir()
-        raise
 
 
 def _tell(found: "Tuning", folder: Path) -> None:

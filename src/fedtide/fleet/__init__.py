@@ -6,7 +6,7 @@ from fedtide.fleet.diagnosis import Check, Diagnosis, Finding
 from fedtide.fleet.example import write_example
 from fedtide.fleet.fit import fit
 from fedtide.fleet.log import Account, Issue, Log
-from fedtide.fleet.model import Cluster, Distribution, FleetModel, Profile
+from fedtide.fleet.model import Cluster, Distribution, FleetModel, Lengths, Profile
 from fedtide.fleet.reading import read
 from fedtide.fleet.resemblance import resemble
 from fedtide.fleet.rounds import discretise
@@ -22,6 +22,7 @@ __all__ = [
     "Finding",
     "FleetModel",
     "Issue",
+    "Lengths",
     "Log",
     "Profile",
     "Slots",

@@ -19,8 +19,9 @@ def write_example(folder: str | Path, devices: int = 60, days: int = 15, seed: i
     """Writes `log.csv` (device, start, end) and `windows.csv`, when each device was observed; returns both paths.
 
     The devices charge at night, each more or less often and for more or less time; eight of them lie in one room, on
-    a power line that sometimes fails; three are never seen. Among the rows are duplicates, overlaps, rows that end before
-    they start, a clock that was reset, and rows without a device. Nothing of it is real.
+    a power line that sometimes fails; three are never seen. Among the rows are 12 duplicates, 9 that overlap another, 4
+    that end before they start, one of a clock that was reset, one without a device, and one whose end cannot be read.
+    Nothing of it is real.
     """
     devices, days = whole("devices", devices, 12), whole("days", days, 3)
     require(devices < 10_000, "devices", devices, "less than 10,000")
@@ -28,7 +29,7 @@ def write_example(folder: str | Path, devices: int = 60, days: int = 15, seed: i
     here = _presence(random, devices, days)
     names = [f"phone-{k:04d}" for k in range(1, devices + 1)]
     windows = _windows(random, names, days)
-    rows = _messy(random, _intervals(random, here, names, windows))
+    rows = _messy(random, _intervals(random, here, names, windows), windows)
     folder = Path(folder)
     paths = folder / "log.csv", folder / "windows.csv"
     _write(paths[0], ("device", "start", "end"), rows)
@@ -87,7 +88,9 @@ def _intervals(
     return found
 
 
-def _messy(random: np.random.Generator, clean: list[tuple[str, int, int]]) -> list[tuple[Any, ...]]:
+def _messy(
+    random: np.random.Generator, clean: list[tuple[str, int, int]], windows: dict[str, tuple[int, int]]
+) -> list[tuple[Any, ...]]:
     """The rows as text, in the order of their ends, with the mistakes of a real log."""
     rows: list[tuple[Any, ...]] = [(name, _iso(a), _iso(b)) for name, a, b in sorted(clean, key=lambda row: row[2])]
     for at in random.choice(len(clean), 12, replace=False):
@@ -95,7 +98,8 @@ def _messy(random: np.random.Generator, clean: list[tuple[str, int, int]]) -> li
         rows.insert(int(random.integers(len(rows))), (name, _iso(a), _iso(b)))  # sent twice
     for at in random.choice(len(clean), 9, replace=False):
         name, a, b = clean[at]
-        rows.insert(int(random.integers(len(rows))), (name, _iso((a + b) // 2), _iso(b + 40)))  # overlaps
+        until = min(b + 40, windows[name][1])  # within the step to its next stay
+        rows.insert(int(random.integers(len(rows))), (name, _iso((a + b) // 2), _iso(until)))  # overlaps
     for at in random.choice(len(clean), 4, replace=False):
         name, a, b = clean[at]
         rows.insert(int(random.integers(len(rows))), (name, _iso(b), _iso(a)))  # the wrong way round

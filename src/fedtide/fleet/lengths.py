@@ -12,8 +12,9 @@ from fedtide.fleet.slots import HERE, UNKNOWN, Slots
 CHAINS = 59  # simulated fleets of chains; one more distant than all of them has a chance of 1 in 60
 LEAST = 100  # stays, and absences, that were seen from beginning to end
 _ENTRIES = 250_000  # rounds × devices that are simulated at a time
-_COARSE, _FINE = 2, 8  # simulated fleets for each candidate
-_GRID = tuple((w, r, m) for m in (1, 3, 6) for w in (0.25, 0.5, 0.75) for r in (3.0, 6.0, 12.0, 24.0))
+_COARSE, _FINE, _LAST = 2, 4, 16  # simulated fleets for each candidate
+_STAGES = (1, 3, 8)
+_GRID = tuple((w, r, m) for m in _STAGES for w in (0.2, 0.4, 0.6, 0.75, 0.88) for r in (2.5, 5.0, 10.0, 20.0))
 _Shape = tuple[float, float, int]  # share of brief runs, how many times longer the others are, in how many stages
 
 
@@ -33,10 +34,10 @@ def lengths(
 ) -> tuple[Lengths, Lengths] | None:
     """The lengths of stays and of absences; None where a chain's are as good.
 
-    Compared are the numbers of stays and absences by length, pooled over devices (those that missing rounds cut off
-    apart), of the record and of simulated fleets with the same devices, clock and missing rounds: Σ (2√recorded − 2√simulated)². None if that distance from
+    Compared are the numbers of stays and absences by length, pooled over devices, of the record and of simulated
+    fleets with the same devices, clock and missing rounds: Σ (2√recorded − 2√simulated)². None if that distance from
     chains is within those of 59 simulated fleets of chains, which true chains fail with probability 1/60; otherwise
-    the closest on a grid, then refined.
+    the closest on a grid, refined from its best for each number of stages. Members of clusters count as others.
     """
     generator = np.random.default_rng([seed, 0x1E26])
     some = _some(slots, pi, generator)
@@ -45,7 +46,7 @@ def lengths(
     fleet = _fleet(slots, profile, pi[some], hours[some], slots.state[:, some])
     edges = _edges(slots.rounds)
     recorded = _tally((slots.state[:, some] == HERE).T, fleet.unknown, edges)
-    if recorded[:, 1].sum(1).min() < LEAST:
+    if recorded.sum(1).min() < LEAST:
         return None
     simulated = [_tally(_chains(fleet, generator), fleet.unknown, edges) for _ in range(CHAINS)]
     total = np.sum(simulated, axis=0)
@@ -83,23 +84,19 @@ def _edges(rounds: int) -> np.ndarray:
 
 
 def _tally(here: np.ndarray, unknown: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """[2, 2, classes]: absences and stays by length, cut off or seen from beginning to end; arguments [N, rounds]."""
+    """[2, classes]: absences and stays that were seen from beginning to end, by length; arguments [N, rounds]."""
     state = np.full((len(here), here.shape[1] + 1), 2, np.int8)  # a column that is unknown ends every device
     state[:, :-1] = np.where(unknown, np.int8(2), here)
-    flat = np.r_[np.int8(2), state.ravel()]
+    flat = state.ravel()
     last = np.flatnonzero(np.diff(flat))  # of every run but the final, which is unknown
-    length, kind = np.diff(last, prepend=-1), flat[last].astype(np.intp)
-    known = kind < 2
-    whole = known.copy()
-    whole[1:] &= known[:-1]
-    whole &= flat[last + 1] < 2
-    group = np.searchsorted(edges, length[known], side="right") - 1
-    code = (kind[known] * 2 + whole[known]) * len(edges) + group
-    return np.bincount(code, minlength=4 * len(edges)).reshape(2, 2, -1)
+    length, kind = np.diff(last), flat[last[1:]].astype(np.intp)
+    whole = (kind < 2) & (flat[last[:-1]] < 2) & (flat[last[1:] + 1] < 2)
+    group = np.searchsorted(edges, length[whole], side="right") - 1
+    return np.bincount(kind[whole] * len(edges) + group, minlength=2 * len(edges)).reshape(2, -1)
 
 
 def _distance(number: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    return 4 * ((np.sqrt(number) - np.sqrt(expected)) ** 2).sum((-1, -2))
+    return 4 * ((np.sqrt(number) - np.sqrt(expected)) ** 2).sum(-1)
 
 
 class _Runs(NamedTuple):
@@ -177,17 +174,23 @@ def _search(recorded: np.ndarray, fleet: _Fleet, edges: np.ndarray, seed: int) -
         ]
         return _distance(recorded, np.mean(found, axis=0))
 
+    def refined(best: list[_Shape], steps: tuple[float, ...], fleets: int) -> tuple[list[_Shape], np.ndarray]:
+        best, least = list(best), distances(best[0], best[1], fleets)
+        for step in steps:
+            for moves in zip(*(_around(shape, step) for shape in best), strict=True):
+                found = distances(moves[0], moves[1], fleets)
+                for state in np.flatnonzero(found < least):
+                    best[state], least[state] = moves[state], found[state]
+        return best, least
+
     coarse = np.stack([distances(shape, shape, _COARSE) for shape in _GRID])  # [grid, 2]
-    best = [_GRID[i] for i in coarse.argmin(0)]
-    least = distances(best[0], best[1], _FINE)
-    step = 1.0
-    for _ in range(4):
-        for moves in zip(*(_around(shape, step) for shape in best), strict=True):
-            found = distances(moves[0], moves[1], _FINE)
-            for state in np.flatnonzero(found < least):
-                best[state], least[state] = moves[state], found[state]
-        step /= 2
-    return best[0], best[1]
+    size, ends = len(_GRID) // len(_STAGES), []
+    for first in range(0, len(_GRID), size):
+        best = [_GRID[first + i] for i in coarse[first : first + size].argmin(0)]
+        ends.append(refined(best, (1.0, 0.6), _FINE))
+    best = [min(ends, key=lambda end: end[1][state])[0][state] for state in (0, 1)]
+    (away, stay), _ = refined(best, (0.5, 0.25), _LAST)
+    return away, stay
 
 
 def _around(shape: _Shape, step: float) -> list[_Shape]:
@@ -197,6 +200,7 @@ def _around(shape: _Shape, step: float) -> list[_Shape]:
     several = min(16, max(stages + 1, round(stages * 1.5)))
     return [
         (more, ratio, stages), (fewer, ratio, stages), (brief, longer, stages), (brief, shorter, stages),
-        (more, longer, stages), (fewer, shorter, stages), (brief, ratio, several),
+        (more, longer, stages), (fewer, shorter, stages),
+        (fewer, longer, stages), (more, shorter, stages), (brief, ratio, several),
         (brief, ratio, max(1, round(stages / 1.5))),
     ]  # fmt: skip

@@ -38,7 +38,8 @@ def resemble(model: FleetModel, generated: Sequence[np.ndarray]) -> tuple[tuple[
     rounds) with the record's missing entries. `inside`: recorded within 95 % of the generated.
 
     Of 13 such checks on a fleet that is generated itself, about 0.7 are outside. The hourly share is what a generator
-    with a clock is fitted on: it is here to see that it was kept.
+    with a clock is fitted on, and the lengths of stays and absences where they are not a chain's (`lengths`): they are
+    here to see that they were kept.
     """
     require(len(generated) >= _LEAST_FLEETS, "generated", len(generated), f"{_LEAST_FLEETS} fleets or more")
     for fleet in generated:

@@ -34,7 +34,7 @@ def spread_out(
     lam = np.clip(correlation, 1e-9, 1 - 1e-9)
     forgets = -np.log(lam)
     hours = np.exp(stretched(np.log(round_hours / forgets), correlation_se / (lam * forgets), ever))
-    low, high = 0.5, 2.0
+    low, high = 0.8, 1.25  # further off is no matter of the level
     for _ in range(40):
         level = np.sqrt(low * high)
         expected = 2 * (pairs * wide * (1 - wide) * -np.expm1(-round_hours / (hours * level))).sum()

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from fedtide.report.picture import PERCENT, POINTS_APART, STEPS, Picture, draw_legend, picture
+from fedtide.report.recommendation_notes import margin, worth
 from fedtide.report.svg import INK, colour
 from fedtide.report.words import change, clean, percent, short
 
@@ -31,7 +32,7 @@ def forest(about: Mapping[str, Any]) -> Picture | None:
     unit = "accuracy, in points" if kind == "accuracy" else "objective"
     caption = (
         f"Difference in final {unit}, to {clean(reference)}, seed by seed, with 95% intervals; {better} of the line is "
-        "better. A method whose interval on the recorded trace crosses the line is level with it."
+        f"better. The band: within {worth(about)}, which does not matter."
     )
     if any(row["refused"] for row in rows):
         caption += " In brackets: refused by the constraints."
@@ -40,6 +41,7 @@ def forest(about: Mapping[str, Any]) -> Picture | None:
         def paint(figure: Figure):
             axes = figure.subplots()
             axes.axvline(0, color=INK, lw=1.1, alpha=0.7)
+            axes.axvspan(-margin(about), margin(about), color=INK, alpha=0.1, lw=0)
             for y, row in enumerate(rows):
                 if y % 2 == 0:
                     axes.axhspan(y - 0.5, y + 0.5, color=INK, alpha=0.05, lw=0)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedtide.report.words import count, percent
+from fedtide.report.words import clean, count, percent
 
 
 def unknown(about: Mapping[str, Any]) -> list[str]:
@@ -30,6 +30,12 @@ def unknown(about: Mapping[str, Any]) -> list[str]:
             "The task is a stand-in: images of digits, dealt to the devices without regard to how often they come. "
             "If the rarely-there devices hold data that nobody else has, methods differ more: give your own problem."
         )
+    if edges := about["edges"]:
+        told = "; ".join(f"{clean(method)}: {', '.join(where)}" for method, where in edges.items())
+        said.append(
+            f"Chosen settings of {count(len(edges), 'method')} lie at the edge of what was tried, and might be better "
+            f"beyond it ({told}): give wider lists in [tune.space] of a problem's file."
+        )
     said.append(
         f"Settings were chosen for {count(about['rounds'], 'round')}; at shorter horizons and on other fleets every "
         "method might do better with others. Each interval is for its own comparison."
@@ -47,6 +53,10 @@ def how(about: Mapping[str, Any]) -> str:
         "minibatches and initial model, so differences are taken seed by seed; intervals are Student's t, 95%. Final "
         "means the mean over the last fifth of the evaluations."
     )
+    said += (
+        " Level with the best is a method whose interval of the difference includes 0, or whose mean difference is "
+        f"within {worth(about)}, which is taken not to matter; of those the simplest is recommended."
+    )
     if about["history"]:
         said += f" Methods that estimate availability had seen {count(about['history'], 'round')} before the first."
     return said
@@ -62,6 +72,22 @@ def limits(about: Mapping[str, Any]) -> list[str]:
         "floor": lambda x: f"at least {percent(x, 0)} accuracy for the tenth of the devices that are served worst",
     }
     return [words(held[name]) for name, words in said.items() if held.get(name) is not None]
+
+
+def worth(about: Mapping[str, Any]) -> str:
+    """The least difference that matters: `half a point`, `2 points`, `0.5% of the objective`."""
+    share = round(100 * about["worth"], 6)
+    if about["kind"] != "accuracy":
+        return f"{share:g}% of the objective"
+    return {0.5: "half a point", 1.0: "one point"}.get(share, f"{share:g} points")
+
+
+def margin(about: Mapping[str, Any]) -> float:
+    """The same as a number, on the record."""
+    if about["kind"] == "accuracy":
+        return about["worth"]
+    best = next(row for row in about["methods"] if row["method"] == about["verdict"]["best"])
+    return about["worth"] * abs(best["recorded"]["mean"])
 
 
 def readable(size: float) -> str:

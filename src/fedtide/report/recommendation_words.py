@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedtide.report.recommendation_notes import margin, worth
 from fedtide.report.statistics import Metric
 from fedtide.report.words import change, clean, count, percent, size, value
 
@@ -41,16 +42,14 @@ def _level(about: Mapping[str, Any]) -> list[str]:
     verdict, kind = about["verdict"], about["kind"]
     name = clean(verdict["recommended"])
     others = [method for method in verdict["level"] if method != verdict["recommended"]]
-    seeds = count(about["seeds"], "seed")
     if not others:  # generated fleets tell apart who is level on the record
         here = [method for method in verdict["recorded"]["level"] if method != verdict["recommended"]]
-        ends, falls = ("ends", "it falls") if len(here) == 1 else ("end", "they fall")
+        falls = "it falls" if len(here) == 1 else "they fall"
         there = f"on generated fleets {falls} behind"
-        said = [f"Use {name}. On the recorded trace {listed(here)} {ends} level with it; {there}."]
+        said = [f"Use {name}. On the recorded trace {listed(here)} {_end(here)} level with it; {there}."]
     else:
-        end = "ends" if len(others) == 1 else "end"
         most = "the simpler of the two" if len(others) == 1 else f"the simplest of the {_number(len(others) + 1)}"
-        said = [f"Use {name}. {listed(others)} {end} level with it, as far as {seeds} can tell, and it is {most}."]
+        said = [f"Use {name}. {_alike(about, others)}, and it is {most}."]
     said.append(f"On the recorded trace it ends at {_reached(about, verdict['recommended'])}")
     if verdict["best"] != verdict["recommended"]:
         gap = _row(about, verdict["best"])["recorded"]["difference"]
@@ -69,6 +68,23 @@ def _level(about: Mapping[str, Any]) -> list[str]:
     return [*said, *_generator(about)]
 
 
+def _alike(about: Mapping[str, Any], others: Sequence[str]) -> str:
+    """Who ends level with the recommended method: not told from it, or told and close; on the record."""
+    gaps = {method: _row(about, method)["recorded"]["difference"] for method in others}
+    same = [method for method, gap in gaps.items() if not _told(gap)]
+    small = [m for m in others if m not in same and abs(gaps[m]["mean"]) <= margin(about)]
+    rest = [m for m in others if m not in same and m not in small]
+    said = []
+    if same:
+        said.append(f"{listed(same)} {_end(same)} level with it, as far as {count(about['seeds'], 'seed')} can tell")
+    if small:
+        of = "" if same else " of it"
+        said.append(f"{listed(small)} {_end(small)} within {worth(about)}{of}, which does not matter here")
+    if rest:  # the noise of the best, not that of the recommended, hides them
+        said.append(f"{listed(rest)} cannot be told from {clean(about['verdict']['best'])}")
+    return "; ".join(said)
+
+
 def _generator(about: Mapping[str, Any]) -> list[str]:
     """How the recommended method stands on generated fleets."""
     verdict, kind = about["verdict"], about["kind"]
@@ -76,21 +92,34 @@ def _generator(about: Mapping[str, Any]) -> list[str]:
     if there is None:
         return ["On fleets generated from the fit no method finished."]
     reached = value(kind, _row(about, name)["generated"]["mean"])
-    if there["best"] == name:
+    level = [method for method in there["level"] if method != name]
+    behind = [m for m in verdict["recorded"]["level"] if m not in there["level"]]
+    lost = ""
+    if behind and len(verdict["level"]) > 1:
+        lost = f"; {listed(behind)} {'falls' if len(behind) == 1 else 'fall'} behind there"
+    if there["best"] == name and not level:
         others = _ranked(about, "generated", without=name)
         if not others:
             return [f"On fleets generated from the fit it reaches {reached}."]
-        gap = others[0]["generated"]["difference"]
-        other, told = clean(others[0]["method"]), _interval(kind, gap, flip=True)
-        if gap["low"] is None or gap["low"] <= 0 <= gap["high"]:
-            return [f"On fleets generated from the fit it has the best mean, {reached}, level with {other} {told}."]
-        apart = _apart(kind, gap, flip=True)
-        return [f"Fleets generated from the fit agree: it is best there as well, at {reached}, {apart} {other} {told}."]
-    gap = _row(about, there["best"])["generated"]["difference"]
-    low, high = gap["low"], gap["high"]
+        gap, other = others[0]["generated"]["difference"], clean(others[0]["method"])
+        told = f"{_apart(kind, gap, flip=True)} {other} {_interval(kind, gap, flip=True)}"
+        return [f"Fleets generated from the fit agree: it is best there as well, at {reached}, {told}."]
+    if there["best"] == name:
+        told = listed([f"{method} ({_against(kind, _row(about, method))})" for method in level])
+        best = f"it has the best mean, {reached}"
+        return [f"On fleets generated from the fit {best}, and {told} {_be(level)} level with it{lost}."]
+    told = f"{clean(there['best'])} has the best mean ({_against(kind, _row(about, there['best']))})"
+    alike = [name, *(method for method in level if method != there["best"])]
+    return [f"On fleets generated from the fit {told}, and {listed(alike)} {_be(alike)} level with it{lost}."]
+
+
+def _against(kind: Metric, row: Mapping[str, Any]) -> str:
+    """A method against the recommended one on generated fleets."""
+    gap = row["generated"]["difference"]
     told = f"{change(kind, gap['mean'])}{' points' if kind == 'accuracy' else ''}"
-    told += "" if low is None else f"; 95% interval {change(kind, low)} to {change(kind, high)}"
-    return [f"On fleets generated from the fit it is level with the best, {clean(there['best'])} ({told})."]
+    if gap["low"] is None:
+        return told
+    return f"{told}; 95% interval {change(kind, gap['low'])} to {change(kind, gap['high'])}"
 
 
 def _disagree(about: Mapping[str, Any]) -> list[str]:
@@ -169,7 +198,7 @@ def changes(about: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
         told = _turns(kind, name, reference, row, "would be", "would end")
         found.append(("Another fleet", f"If {row['words']}, {told}", row["changes"]))
     for row in about["relaxed"]:
-        found.append(("Fewer limits", _freed(kind, name, row), _gains(about, row)))
+        found.append(("Fewer limits", _freed(kind, name, row), row["changes"]))
     return found
 
 
@@ -188,7 +217,8 @@ def _turns(kind: Metric, name: str, reference: str, row: Mapping[str, Any], be: 
     told = f"{_apart(kind, gap)} {name} {_interval(kind, gap)}"
     if row["changes"]:
         return f"{clean(row['best'])} {end} {told}: the answer would change."
-    return f"{clean(row['best'])} {end} {told}, which leaves them level: the answer stays."
+    which = "does not matter here" if reference in row["close"] else "leaves them level"
+    return f"{clean(row['best'])} {end} {told}, which {which}: the answer stays."
 
 
 def _freed(kind: Metric, name: str, row: Mapping[str, Any]) -> str:
@@ -198,10 +228,17 @@ def _freed(kind: Metric, name: str, row: Mapping[str, Any]) -> str:
     return f"{could}: {who} ends {_apart(kind, gap)} {name} {_interval(kind, gap)}."
 
 
-def _gains(about: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether what a limit keeps out is clearly better than the reference."""
-    gap, up = row["difference"], about["kind"] == "accuracy"
-    return gap["low"] is not None and (gap["low"] > 0 if up else gap["high"] < 0)
+def _told(gap: Mapping[str, float | None]) -> bool:
+    """Whether an interval leaves 0 out."""
+    return gap["low"] is not None and gap["high"] is not None and not gap["low"] <= 0 <= gap["high"]
+
+
+def _end(names: Sequence[str]) -> str:
+    return "ends" if len(names) == 1 else "end"
+
+
+def _be(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def listed(names: Sequence[str], most: int = _MOST_NAMED) -> str:

@@ -15,3 +15,8 @@ def use_all_cores() -> None:
         jax.config.update("jax_num_cpu_devices", count)
     except RuntimeError:  # JAX has started its devices already
         return
+
+
+def use_no_accelerator() -> None:
+    """Keeps this process off the GPU, whose memory others are to have. Must come before its first computation."""
+    jax.config.update("jax_platforms", "cpu")

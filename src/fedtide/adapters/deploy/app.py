@@ -46,18 +46,18 @@ class App(NamedTuple):
         missing = [key for key in changes if _plain(key) not in spelled]
         if missing:
             place = self.folder / "pyproject.toml"
-            raise FedtideError(f"{place}: [tool.flwr.app.config] has no key {missing[0]}; write one, to be set from here")
+            raise FedtideError(
+                f"{place}: [tool.flwr.app.config] has no key {missing[0]}; write one, to be set from here"
+            )
         return {spelled[_plain(key)]: value for key, value in changes.items()}
 
     def settings(self, changes: Mapping[str, Any]) -> Settings:
         """The settings with these changes; those and the method are checked."""
         config = {**self.config, **self.overridden(changes)}
         try:
-            settings = settings_of(config)
-            refuse_unheard(method_of(config, np.ones(max(len(settings.ids), 1), int)))
+            return _checked(config)
         except FedtideError as error:
             raise FedtideError(f"{self.folder / 'pyproject.toml'}: {error}") from error
-        return settings
 
 
 def write_app(folder: Path | str, method: str, framework: str, clients: Sequence[str]) -> list[Path]:
@@ -81,7 +81,7 @@ def write_app(folder: Path | str, method: str, framework: str, clients: Sequence
     text = (templates / "pyproject.toml.txt").read_text("utf-8")
     for key, value in values.items():
         text = text.replace(f"{{{key}}}", str(value))
-    App(folder, _flat(tomllib.loads(text)["tool"]["flwr"]["app"]["config"])).settings({})
+    _checked(_flat(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]))
     written = {"pyproject.toml": text, PROGRAM: (templates / f"{framework}.py.txt").read_text("utf-8")}
     for name, content in written.items():
         with atomic(folder / name) as temporary:
@@ -126,6 +126,12 @@ def check_ids(clients: Sequence[str], option: str = "--clients") -> None:
         check_client(client)
         require('"' not in client and "\\" not in client and "," not in client, "client", client, "without quotes")
     require(len(set(clients)) == len(clients), option, ",".join(clients), "different names")
+
+
+def _checked(config: Mapping[str, Any]) -> Settings:
+    settings = settings_of(config)
+    refuse_unheard(method_of(config, np.ones(max(len(settings.ids), 1), int)))
+    return settings
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:

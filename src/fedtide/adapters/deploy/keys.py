@@ -136,6 +136,7 @@ def _certificate(keys: Keys, authority: tuple[Any, Any], hosts: Sequence[str], d
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID
 
     ca, ca_key = authority
     key = ec.generate_private_key(ec.SECP384R1())
@@ -149,7 +150,7 @@ def _certificate(keys: Keys, authority: tuple[Any, Any], hosts: Sequence[str], d
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(False, None), critical=True)
         .add_extension(usage, critical=True)
-        .add_extension(x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA384())

@@ -61,7 +61,7 @@ class LocalFederation:
         self.security, self.quick = security, quick
         self.host, self.port = host, port or free_port()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._guard: subprocess.Popen[str] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
         self.environment = {
             **os.environ,
             "FLWR_TELEMETRY_ENABLED": os.environ.get("FLWR_TELEMETRY_ENABLED", "0"),
@@ -146,15 +146,23 @@ class LocalFederation:
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """A command of Flower's, whose answer is JSON."""
-        command = ["flwr", *arguments]
-        done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, cwd=self.folder, check=False
-        )
+        done = self._flwr(*arguments)
         begin = done.stdout.find("{")
         try:
             return json.loads(done.stdout[begin:]) if begin >= 0 else {"error": (done.stderr or done.stdout).strip()}
         except json.JSONDecodeError:
             return {"error": (done.stdout + done.stderr).strip()}
+
+    def said(self, *arguments: str) -> str:
+        """What a command of Flower's prints."""
+        done = self._flwr(*arguments)
+        return done.stdout + done.stderr
+
+    def _flwr(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = ["flwr", *arguments]
+        return subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, cwd=self.folder, check=False
+        )
 
     def status(self, run: int) -> str:
         """ "running", "finished:completed", "finished:failed" and so on."""
@@ -225,11 +233,10 @@ class LocalFederation:
         """Tells the guard, which ends what is left should this process be killed."""
         if self._guard is None:
             command = [sys.executable, "-IS", str(Path(__file__).with_name("guard.py"))]
-            self._guard = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+            self._guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         assert self._guard.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self._guard.stdin.write(f"{change}\n")
-            self._guard.stdin.flush()
+            os.write(self._guard.stdin.fileno(), f"{change}\n".encode())  # at once and whole: several threads do this
 
     def _signal(self, name: str, how: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -75,7 +75,8 @@ def generated(part: FleetModel, stay: float = 1.0, often: float = 1.0, clock: bo
     `stay` multiplies how long devices stay and stay away (τ), `often` their availability; without `clock` there is no
     daily or weekly cycle.
     """
-    devices = part.devices.with_columns(pl.col("availability") * often, pl.col("hours") * stay)
+    # spread_availability and spread_hours are what the generator takes.
+    devices = part.devices.with_columns(pl.col("^(spread_)?availability$") * often, pl.col("^(spread_)?hours$") * stay)
     clusters = tuple(cluster._replace(hours=cluster.hours * stay) for cluster in part.clusters)
     profile = part.profile if clock else part.profile._replace(hour=np.zeros(24), weekday=None)
     return Fleet.of(part._replace(devices=devices, clusters=clusters, profile=profile))

@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 
 from fedtide.availability import Process
-from fedtide.errors import require, whole
+from fedtide.errors import number, require, whole
 from fedtide.experiments.recommendation import fleet as fleets
 from fedtide.experiments.recommendation.limits import Burden, Constraints, burden, refusal
 from fedtide.experiments.recommendation.runs import GENERATED, RECORDED, Progress, Runs, Tuned, evaluated, tuned
 from fedtide.experiments.recommendation.task import SIMULATED, Task, configuration, task
-from fedtide.experiments.recommendation.verdict import Ends, Verdict, against, decide, horizons
+from fedtide.experiments.recommendation.verdict import WORTH, Ends, Verdict, against, decide, horizons
 from fedtide.files import atomic
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.storage import load_model
@@ -92,6 +92,7 @@ def recommend(
     rounds: int | None = None,
     methods: Sequence[str | Mapping[str, Any]] | None = None,
     constraints: Constraints = Constraints(),
+    worth: float = WORTH,
     trials: int | None = None,
     seeds: int | None = None,
     parameters: int | None = None,
@@ -109,7 +110,9 @@ def recommend(
       rounds: how long you will train (default 200).
       methods: names, or tables with name and arguments (default: eight that cover what methods do about absence).
       constraints: what the deployment can afford.
-      trials: settings to try for each method (default 12), on four seeds of their own.
+      worth: a smaller difference does not matter: the simplest of the methods within it of the best is recommended.
+        A share of 1: of accuracy (0.005 is half a point), or, where there is no test data, of the best objective.
+      trials: settings to try for each method (default 16), on four seeds of their own.
       seeds: runs of each method with the chosen settings, on the record and on each fleet like it (default 8).
       parameters: of the model that you will deploy, for the memory constraints (default: those of the problem).
       seed: draws the devices, where there are too many for all to take part, and what the record does not tell.
@@ -118,6 +121,7 @@ def recommend(
     """
     begun = time.monotonic()
     constraints.checked()
+    number("worth", worth, low=0, high=1)
     if parameters is not None:
         whole("parameters", parameters, 1)
     model = _loaded(fleet)
@@ -128,7 +132,7 @@ def recommend(
     settings: dict[str, Process] = {RECORDED: fleets.recorded(part, seed), GENERATED: generator}
     settings |= {scenario.name: scenario.process for scenario in wanted}
     runs = evaluated(job.experiment.problem, settings, found.methods, job.config, job.seeds, _told(progress, "run"))
-    facts = _facts(model, job, found, runs, constraints, parameters or runs.parameters, wanted)
+    facts = _facts(model, job, found, runs, constraints, worth, parameters or runs.parameters, wanted)
     facts["config"] = configuration(job, facts, found.choices)
     facts |= {"seconds": round(time.monotonic() - begun, 1), **(about or {})}
     devices = runs.devices.join(_names(job.chosen), on="client")
@@ -157,6 +161,7 @@ def _facts(
     found: Tuned,
     runs: Runs,
     constraints: Constraints,
+    worth: float,
     parameters: int,
     wanted: Sequence[fleets.Scenario],
 ) -> dict[str, Any]:
@@ -166,7 +171,7 @@ def _facts(
         constraints.floor is None or kind == "accuracy", "floor", constraints.floor,
         "left out: the problem has no test data to hold it against",
     )  # fmt: skip
-    ends, devices = Ends(runs.ends, kind), model.devices.height
+    ends, devices = Ends(runs.ends, kind, worth), model.devices.height
     burdens = {label: _burden(found, runs, label, parameters, devices) for label in found.methods}
     refused = {label: why for label, asked in burdens.items() if (why := refusal(asked, constraints)) is not None}
     verdict = decide(ends, refused, burdens, constraints.floor)
@@ -191,10 +196,12 @@ def _facts(
         "fleet": fleets.about(model, job.chosen),
         "problem": {"name": job.name, "stand_in": job.stand_in, "parameters": runs.parameters, "deployed": parameters},
         "constraints": constraints._asdict(),
+        "worth": worth,
         "verdict": {**verdict.plain(), "reference": reference},
         "methods": [_row(ends, runs, found, label, verdict, refused, burdens, reference) for label in ends.methods],
         **changes,
         "served_worst": _served_worst(runs, job.chosen, reference),
+        "edges": {o.method: o.edges for o in found.tuning.outcomes if o.edges},
         "warnings": found.tuning.warnings,
         "versions": describe.versions(),
         "hardware": describe.hardware(),
@@ -265,6 +272,7 @@ def _relaxed(
         freed = [m for m in ends.methods if m in refused - still or (name == "floor" and m in held - refused)]
         row = against(ends, freed, reference, RECORDED) if freed else None
         if row is not None:
+            row["changes"] = ends.gains(row["best"], reference, RECORDED)
             found.append({"constraint": name, "freed": freed, **row})
     return found
 

@@ -20,8 +20,8 @@ CANDIDATES = ("fedavg", "unbiased", "fedau", "ca_fed", "mifa", "scaffold", "feda
 yardstick that drops half of the fleet."""
 
 STAND_IN = {"name": "digits", "concentration": 0.3, "test_fraction": 0.3}
-SPACE = {"rate": [0.03, 0.1, 0.3, 1.0], "server_rate": [0.3, 1.0, 3.0]}
-ROUNDS, TRIALS, TUNING_SEEDS, SEEDS, EVALUATIONS = 200, 12, 4, 8, 40
+SPACE = {"rate": [0.01, 0.03, 0.1, 0.3, 1.0], "server_rate": [0.3, 1.0, 3.0, 10.0]}
+ROUNDS, TRIALS, TUNING_SEEDS, SEEDS, EVALUATIONS = 200, 16, 4, 8, 40
 _MOST_HISTORY = 500
 _OWN = "your own problem"
 SIMULATED = "fleet"
@@ -145,4 +145,4 @@ def configuration(job: Task, facts: Mapping[str, Any], choices: Mapping[str, Met
 
 
 def _comment(text: str) -> list[str]:
-    return [f"# {line}" for line in textwrap.wrap(" ".join(text.split()), 100)]
+    return [f"# {line}" for line in textwrap.wrap(" ".join(text.split()), 86)]

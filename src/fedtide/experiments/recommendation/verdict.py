@@ -16,12 +16,16 @@ Confidence = Literal["clear", "level", "disagree", "floor", "none"]
 fleets name different methods. floor: all methods leave the worst-served below the floor. none: nothing finished, or
 the constraints leave nothing."""
 
+WORTH = 0.005
+"""A difference that matters: half a point of accuracy; of objectives, half a percent of the best one."""
+
 
 class Standing(NamedTuple):
-    """Who ends best under one setting, and who cannot be told from it."""
+    """Who ends best under one setting, and who is level with it: not told from it, or told but close."""
 
     best: str
-    level: tuple[str, ...]  # with the best itself
+    level: tuple[str, ...]  # with the best itself and the close
+    close: tuple[str, ...] = ()  # told from the best, by less than matters
 
 
 class Verdict(NamedTuple):
@@ -39,15 +43,17 @@ class Verdict(NamedTuple):
         found = {key: list(value) if isinstance(value, tuple) else value for key, value in self._asdict().items()}
         for key in ("recorded", "generated"):
             standing = getattr(self, key)
-            found[key] = None if standing is None else {"best": standing.best, "level": list(standing.level)}
+            found[key] = None if standing is None else {
+                name: list(names) if isinstance(names, tuple) else names for name, names in standing._asdict().items()
+            }  # fmt: skip
         return found
 
 
 class Ends:
-    """The table of `Runs.ends`, with what is asked of it."""
+    """The table of `Runs.ends`, with what is asked of it. `worth`: the least difference that matters."""
 
-    def __init__(self, table: pl.DataFrame, kind: Metric):
-        self.table, self.kind = table, kind
+    def __init__(self, table: pl.DataFrame, kind: Metric, worth: float = WORTH):
+        self.table, self.kind, self.worth = table, kind, worth
         self.sign = 1 if kind == "accuracy" else -1
         self._values: dict[tuple[str, float], dict[str, dict[str, np.ndarray]]] = {}
         for (setting, horizon), part in table.group_by("setting", "horizon", maintain_order=True):
@@ -77,9 +83,12 @@ class Ends:
         return interval(np.subtract(*values))
 
     def standing(self, among: Sequence[str], setting: str, horizon: float = 1.0) -> Standing | None:
-        """The best by its mean, and who is level with it: the interval of the difference includes 0.
+        """The best by its mean, and who is level with it.
 
-        One seed has no interval, and tells nobody apart. A method that diverged under a seed is not looked at.
+        Level is who cannot be told from the best (the interval of the difference includes 0; one seed has no interval,
+        and tells nobody apart) and who is close: told apart, by a mean difference within `worth`. Such an interval ends
+        before twice its mean, so the loss is small whatever the noise. Asking only that its nearer end be small would
+        call a loss of many points close wherever runs are noisy. A method that diverged under a seed is not looked at.
         """
         means = {}
         for method in among:
@@ -89,8 +98,23 @@ class Ends:
         if not means:
             return None
         best = max(means, key=lambda method: means[method])
-        level = [m for m in means if m == best or not apart(self.difference(m, best, setting, horizon))]
-        return Standing(best, tuple(level))
+        told = [m for m in means if m != best and apart(self.difference(m, best, setting, horizon))]
+        close = tuple(m for m in told if not self.matters(m, best, setting, horizon))
+        return Standing(best, tuple(m for m in means if m not in told or m in close), close)
+
+    def matters(self, method: str, other: str, setting: str, horizon: float = 1.0) -> bool:
+        """Whether their mean difference is larger than `worth`: of accuracies as it is, else relative to `other`."""
+        gap = self.difference(method, other, setting, horizon).mean
+        if gap is None:
+            return True
+        unit = 1.0 if self.kind == "accuracy" else abs(self.value(other, setting, horizon).mean or 0.0)
+        return abs(gap) > self.worth * unit
+
+    def gains(self, method: str, other: str, setting: str, horizon: float = 1.0) -> bool:
+        """Whether a method is better than another by more than noise, and by enough to matter."""
+        gap = self.difference(method, other, setting, horizon)
+        better = gap.mean is not None and self.sign * gap.mean > 0
+        return better and apart(gap) and self.matters(method, other, setting, horizon)
 
     def _of(self, setting: str, horizon: float, method: str, column: str) -> np.ndarray:
         return self._values[setting, horizon][method][column]
@@ -122,8 +146,9 @@ def decide(
 ) -> Verdict:
     """The recommendation among the methods that the constraints allow.
 
-    By the final accuracy on the record. Among those level with the best there, and also on generated fleets, the
-    simplest: fewest extra messages, then least memory on a client, then on the server, then the first.
+    By the final accuracy on the record. Among those level with the best there (see `Ends.standing`), and also on
+    generated fleets, the simplest: fewest extra messages, then least memory on a client, then on the server, then the
+    first.
     """
     allowed = [method for method in ends.methods if method not in refused]
     below = []
@@ -168,6 +193,7 @@ def against(
     return {
         "best": found.best,
         "level": list(found.level),
+        "close": list(found.close),
         "reaches": ends.value(found.best, setting, horizon)._asdict(),
         "reference": ends.value(reference, setting, horizon)._asdict(),
         "difference": difference._asdict(),

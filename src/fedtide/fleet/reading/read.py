@@ -109,12 +109,16 @@ def _read_table(
     _check_types(table, chosen, tally)
     note_ignored(table, [*chosen.values(), *where], tally)
     clock = settle(table.head[chosen["time" if form != "intervals" else "start"]], tally, *times)
+    tally.zone = clock.zone
     names = Names()
     rows = read_rows(table, chosen, where, clock, names, words, tally)
     rows = without_far(rows, table.word, clock.zone is not None, tally)
     given = None if windows is None else _read_windows(windows, clock, times, names, tally)
     if given is not None:
         rows = _with_window(rows, given, names, tally)
+    if gone := len(names.others - names.codes.keys()):
+        have = "1 device has" if gone == 1 else f"{gone:,} devices have"
+        tally.note(f"{have} rows of other kinds only, and no place in this log.")
     if not len(rows.device) and given is None:
         tally.nothing_left()
     met = np.bincount(rows.device, minlength=len(names.codes)) > 0

@@ -10,7 +10,7 @@ from fedtide.errors import InvalidInput
 from fedtide.fleet.reading.source import Table
 from fedtide.fleet.reading.tally import LEFT_OUT, Tally
 from fedtide.fleet.reading.text import Block
-from fedtide.fleet.reading.times import EARLIEST, MISSING, NOT_A_TIME, UNREADABLE, Clock, moments
+from fedtide.fleet.reading.times import EARLIEST, FINE, MISSING, NOT_A_TIME, UNREADABLE, Clock, moments
 
 _ON = "1 1.0 true t yes y on up online connected connect available here present active alive start started open in "
 _ON += "join joined"
@@ -25,6 +25,7 @@ class Names:
 
     def __init__(self):
         self.codes: dict[str, int] = {}
+        self.others: set[str] = set()  # that have rows of other kinds
         self._written = pl.Series([], dtype=pl.String)  # each spelling seen so far, spaces and all
         self._code = pl.Series([], dtype=pl.Int64)  # −1 for nobody
 
@@ -42,6 +43,11 @@ class Names:
             numbers = self._look_up(texts)
         found = numbers.to_numpy()
         return np.maximum(found, 0).astype(np.uint32), found < 0
+
+    def meet(self, column: pl.Series) -> None:
+        """Devices of rows that are of another kind."""
+        texts = column.unique().cast(pl.String).drop_nulls().to_list()
+        self.others.update(name for name in map(str.strip, texts) if name.lower() not in _NOBODY)
 
     def _look_up(self, texts: pl.Series) -> pl.Series:
         return texts.replace_strict(self._written, self._code, default=None, return_dtype=pl.Int64)
@@ -124,7 +130,7 @@ def without_far(rows: Rows, word: str, dated: bool, tally: Tally) -> Rows:
     if not far.any():
         return rows
     shown = np.flatnonzero(far)[: tally.wants]
-    examples = [f"{word} {rows.number[i]}: {', '.join(str(t[i] / 1000) for t in times)} s" for i in shown]
+    examples = [f"{word} {rows.number[i]}: {' to '.join(tally.moment(t[i]) for t in times)}" for i in shown]
     tally.add("rows whose times are far from all others (a clock jumped)", int(far.sum()), LEFT_OUT, examples)
     return rows.only(~far)
 
@@ -155,12 +161,15 @@ def _usable(
             "rows of other kinds", ~(table[name].cast(pl.String).str.strip_chars() == value).fill_null(False).to_numpy()
         )
     if where and not rest.all():  # devices of other kinds only are no devices of this log
+        names.meet(table[chosen["device"]].filter(pl.Series(~rest)))
         codes, nobody = np.zeros(table.height, np.uint32), np.zeros(table.height, bool)
         codes[rest], nobody[rest] = names.encode(table[chosen["device"]].filter(pl.Series(rest)))
     else:
         codes, nobody = names.encode(table[chosen["device"]])
     leave("rows without a device", nobody)
     times = [moments(table[chosen[name]], clock) for name in ("start", "end", "time") if name in chosen]
+    if "end" in chosen:
+        leave("rows without an end (still there?)", (times[0][1] == FINE) & (times[1][1] == MISSING))
     for kind, fault in (("rows without a time", MISSING), ("rows whose time cannot be read", UNREADABLE)):
         leave(kind, _any(times, fault))
     leave("rows whose time is no time (not finite, or thousands of years away)", _any(times, NOT_A_TIME))

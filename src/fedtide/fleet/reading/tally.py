@@ -1,13 +1,17 @@
 """The account of a reading while it is being made: every row ends in exactly one place."""
 
+import contextlib
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import NoReturn
+from zoneinfo import ZoneInfo
 
 from fedtide.errors import FedtideError
 from fedtide.fleet.log import Account, Issue
 
 LEFT_OUT = "left out"
 _EXAMPLES = 3
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tally:
@@ -16,6 +20,7 @@ class Tally:
     def __init__(self, source: str, word: str = "row"):
         self.source = source
         self.word = word  # what its rows are numbered by: "line" or "row"
+        self.zone: str | None = None  # in which examples are dated; None where the clock has no dates
         self.rows = 0
         self.notes: list[str] = []
         self._issues: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
@@ -36,6 +41,14 @@ class Tally:
     def wants(self) -> int:
         """Examples to look for at most, at a time."""
         return _EXAMPLES
+
+    def moment(self, ms: int) -> str:
+        """A time of an example: a date, or seconds of the log's own clock."""
+        if self.zone is not None:
+            with contextlib.suppress(OverflowError, ValueError):  # before the year 1
+                moment = (_EPOCH + timedelta(milliseconds=int(ms))).astimezone(ZoneInfo(self.zone))
+                return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds")
+        return f"{ms / 1000:.10g} s"
 
     def issues(self) -> tuple[Issue, ...]:
         return tuple(Issue(kind, count, done, shown) for (kind, done), (count, shown) in self._issues.items())

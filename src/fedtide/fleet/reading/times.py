@@ -47,6 +47,8 @@ def settle(column: pl.Series, tally: Tally, unit: str | None, origin: str | None
         return _own_clock(Clock(True, 1.0, first, None, local), tally, "", origin, zone)
     if column.dtype.is_temporal():
         aware = getattr(column.dtype, "time_zone", None)
+        if zone is None and aware not in (None, "UTC"):
+            tally.note(f"Times are given in {aware}; days are counted in UTC: give zone.")
         return _dated(Clock(False, 1.0, 0, local, local), tally, "" if aware else "written without a zone", origin)
     values = _numbers(column)
     finite = values[np.isfinite(values)]
@@ -59,6 +61,8 @@ def settle(column: pl.Series, tally: Tally, unit: str | None, origin: str | None
                 f"column {column.name}: {example!r} is neither a number nor an ISO time such as 2024-05-01T12:00:00Z"
             )
         naive = not written.cast(pl.String).str.contains(r"(?:Z|[+-]\d\d:?\d\d)\s*$").all()
+        if zone is None:
+            _note_offsets(written.cast(pl.String), tally)
         return _dated(Clock(False, 1.0, 0, local, local), tally, "written without a zone" if naive else "", origin)
     middle = float(np.median(np.abs(finite))) if len(finite) else 0.0
     guessed = (
@@ -189,6 +193,15 @@ def _dated(clock: Clock, tally: Tally, naive: str, origin: str | None) -> Clock:
     if naive:
         tally.note(f"Times {naive} are taken as {clock.local}.")
     return clock
+
+
+def _note_offsets(written: pl.Series, tally: Tally) -> None:
+    """Days begin at midnight of UTC where nobody says otherwise, which offsets seem to."""
+    found = written.str.extract(r"\d ?([+-]\d\d:?\d\d)\s*$").drop_nulls().unique().sort().to_list()
+    found = [offset for offset in found if offset.strip("+-").replace(":", "") != "0000"]
+    if found:
+        shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+        tally.note(f"Times are given at {shown}; days are counted in UTC: give zone.")
 
 
 def _words(unit: str) -> str:

@@ -1,0 +1,101 @@
+"""Availability, played: who stops and starts, and when."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="needs pip install 'fedtide[flower]'")
+
+from concurrent.futures import ThreadPoolExecutor
+
+from fedtide.adapters.deploy.play import Player, presence_of, process_of
+from fedtide.errors import FedtideError
+
+
+class Federation:
+    """SuperNodes without processes."""
+
+    def __init__(self, count):
+        self.nodes = [{"client-id": f"c{k}"} for k in range(count)]
+        self.up = [True] * count
+
+    def alive(self, name):
+        return self.up[int(name.removeprefix("node-"))]
+
+    def start_node(self, k):
+        self.up[k] = True
+
+    def stop_node(self, k):
+        self.up[k] = False
+
+
+@pytest.fixture
+def turn():
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda player: player.turn(pool)
+
+
+def test_the_matrix_is_played_round_by_round(turn):
+    matrix = np.array([[1, 0, 1], [0, 0, 1], [1, 1, 1]], bool)
+    federation, now, said = Federation(3), [0.0], []
+    player = Player(federation, matrix, 10.0, tell=said.append, clock=lambda: now[0])
+    turn(player)
+    assert federation.up == [True, True, True]  # all enrol before the play begins
+    player.begin()
+    seen = []
+    for now[0] in (0.0, 9.9, 10.0, 21.0, 30.0):
+        turn(player)
+        seen.append(list(federation.up))
+    assert seen == [list(row) for row in matrix[[0, 0, 1, 2, 0]]]  # and again from its beginning
+    assert said[:2] == ["client c1 leaves", "client c0 leaves"]
+    assert said[2:4] == ["client c0 comes", "client c1 comes"]
+
+
+def test_a_run_that_goes_on_goes_on_in_the_trace(turn):
+    federation, now = Federation(2), [100.0]
+    matrix = np.array([[1, 1], [0, 1], [1, 0]], bool)
+    player = Player(federation, matrix, 10.0, first=4, clock=lambda: now[0])
+    player.begin()
+    turn(player)
+    assert federation.up == [False, True]  # round 4 is row 1
+    now[0] = 111.0
+    turn(player)
+    assert federation.up == [True, False]
+
+
+def test_a_client_that_ended_by_itself_is_started_again_but_not_all_the_time(turn):
+    federation, now, said = Federation(1), [0.0], []
+    player = Player(federation, np.ones((1, 1), bool), 10.0, tell=said.append, clock=lambda: now[0])
+    for now[0] in (0.0, 1.0, 2.0, 6.0):
+        federation.up[0] = False
+        turn(player)
+    assert said == ["client c0 comes"] * 2  # at 0 and at 6
+
+
+def test_processes_by_name(tmp_path):
+    assert presence_of(process_of("always", 4, 20), 0).all()
+    markov = presence_of(process_of("markov", 4, 20), 0)
+    # π from 0.9 to 0.4: with 10,000 rounds and λ = 0.6 the standard error is at most 0.01
+    np.testing.assert_allclose(markov.mean(0), np.linspace(0.9, 0.4, 4), atol=0.05)
+    assert (presence_of(process_of("markov", 4, 20), 1) != markov).any()
+    assert presence_of(process_of("phones", 3, 20), 0).shape[1] == 3
+    np.save(tmp_path / "who.npy", np.eye(5, dtype=int))
+    assert (presence_of(process_of(f"trace:{tmp_path}/who.npy", 3, 20), 0) == np.eye(5)[:, :3]).all()
+    (tmp_path / "who.csv").write_text("client,start,end\n0,0,40\n1,20,60\n")
+    assert (presence_of(process_of(f"trace:{tmp_path}/who.csv", 2, 20.0), 0) == [[1, 0], [1, 1], [0, 1]]).all()
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("sometimes", "must be always, markov, phones, fleet:DIR or trace:FILE"),
+        ("trace:", "must be always"),
+        ("trace:nowhere.npy", "nowhere.npy: "),
+        ("trace:few.npy", "2 clients, which is fewer than the 3"),
+        ("fleet:nowhere", "nowhere"),
+    ],
+)
+def test_bad_names(tmp_path, monkeypatch, said, why):
+    monkeypatch.chdir(tmp_path)
+    np.save("few.npy", np.ones((4, 2)))
+    with pytest.raises(FedtideError, match=why):
+        process_of(said, 3, 20.0)

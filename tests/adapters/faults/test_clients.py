@@ -1,0 +1,68 @@
+"""Clients that lie, send too much, hang, or are stopped: each is refused or missed, recorded, and welcome again."""
+
+import os
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+REFUSED = {  # by (client, round): the app's fault, its name in the table, the ledger's reason
+    (0, 1): ("shape", "a client sends wrong shapes", "refused:array 0 is float32(10000,) where float32(100, 100)"),
+    (1, 1): ("count", "a client claims impossible counts", "refused:examples = -5: must be a whole number"),
+    (0, 2): ("norm", "a client sends an absurd update", "refused:a norm of"),
+    (1, 3): ("huge", "a client sends 100 MB", "refused:100,0"),
+}
+
+
+@pytest.fixture(scope="module")
+def run(bench):
+    faults = [f"{fault}:{client}:{turn}" for (client, turn), (fault, _, _) in REFUSED.items()]
+    faults += ["hang:0:5", "wait:2:8"]
+    # Hangs longer than any deadline; the deadline is above what answers take on a busy machine.
+    busy = max(1.0, os.getloadavg()[0] / 2)
+    least = min(15.0 * busy, 60.0)
+    deadline = {"deadline__most": least, "deadline__start": least}
+    run = bench.run("long", app__faults=",".join(faults), app__hang=1.5 * least, **deadline)
+    run.start()
+    return run
+
+
+def test_liars_are_refused_and_counted_again_in_the_next_round(run, record):
+    run.written(5)
+    for (client, turn), (_, fault, reason) in REFUSED.items():
+        row = run.row(turn, client)
+        assert row["reason"].startswith(reason)
+        assert not row["included"]
+        others = [run.row(turn, k) for k in range(3) if (k, turn) not in REFUSED]
+        assert all(other["included"] for other in others)
+        back, when = run.back(client, turn)
+        run.nothing_lost()
+        record(fault, row["reason"], back - turn, when - run.rounds()[turn]["ended"])
+
+
+def test_a_client_that_hangs_is_missed_and_comes_back(run, record):
+    run.written(6)
+    row = run.row(5, 0)
+    assert row["reason"] == "no-reply"
+    assert not row["included"]
+    assert all(run.row(5, k)["included"] for k in (1, 2))
+    back, when = run.back(0, 5)
+    run.nothing_lost()
+    hung = f"a client hangs for {run.config['app.hang']:.0f} s"
+    record(hung, row["reason"], back - 5, when - run.rounds()[5]["began"])
+
+
+def test_a_client_that_is_stopped_while_it_trains(run, bench, record):
+    run.marked("2-8")
+    bench.federation.stop_node(2)
+    stopped = run.marked("2-8")
+    run.written(9)
+    row = run.row(8, 2)
+    assert row["reason"] in ("no-reply:the node has gone", "no-reply")
+    seconds = run.rounds()[8]["ended"] - stopped
+    bench.federation.start_node(2)
+    started = run.marked("2-8")
+    back, when = run.back(2, 8)
+    run.nothing_lost()
+    saw = f"{row['reason']}; the round ended {seconds:.0f} s later"
+    record("a client is stopped (SIGTERM) while it trains, and started again", saw, back - 8, when - started)

@@ -1,0 +1,72 @@
+"""Nodes with a wrong certificate or an unregistered key do not get in; one with its key comes back."""
+
+import shutil
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory, runs_in):
+    """TLS and keys: node 0 has both right, 1 a key that nobody has registered, 2 another authority's certificate."""
+    from fedtide.adapters.deploy.keys import make_keys
+    from fedtide.adapters.deploy.local import LocalFederation, Security
+
+    folder = tmp_path_factory.mktemp("guarded")
+    keys = make_keys(folder / "keys", ["0", "1", "2"], [])
+    others = make_keys(folder / "others", [], [])
+    shutil.copytree(Path(__file__).parent / "app", folder / "app")
+    security = Security(keys.ca, keys.certificate, keys.key, [keys.clients["0"]])
+    own = [{"client-id": str(k), "partition-id": k, "state": str(folder / "clients")} for k in range(3)]
+    with LocalFederation(folder / "federation", own[:1], security=security) as federation:
+        federation.register(keys.clients["2"])
+        federation.nodes += own[1:]
+        federation.security = security._replace(node_keys=list(keys.clients.values()))
+        federation.start_node(1)
+        federation.security = federation.security._replace(ca=others.ca)
+        federation.start_node(2)
+        federation.security = federation.security._replace(ca=keys.ca)
+        yield SimpleNamespace(federation=federation, run=runs_in(federation, folder))
+
+
+def test_strangers_do_not_get_in(guarded, record):
+    run = guarded.run("guarded", **{"enrol-seconds": 1.0})
+    run.start()
+    run.written(2)
+    assert all(run.row(t, 0)["included"] for t in (0, 1))
+    said = [guarded.federation.log(f"node-{k}") for k in (1, 2)]
+    for k, words in zip((1, 2), said, strict=True):
+        assert all(run.row(t, k)["reason"] == "not-listed" for t in (0, 1)), words
+    assert not guarded.federation.alive("node-1"), said[0]
+    run.nothing_lost()
+    print(said)
+    record("a node with an unregistered key", "never listed; the node ends", 0)
+    record("a node that trusts another authority", "never listed", 0)
+
+
+def test_a_killed_client_with_a_key_comes_back_when_flower_lets_it(guarded, record):
+    """Flower holds a killed node for connected for a minute, and takes its key again only then."""
+    federation = guarded.federation
+    run = guarded.run("returned", **{"enrol-seconds": 1.0})
+    run.start()
+    run.written(1)
+    federation.kill("node-0")
+    killed, starts = time.time(), 0
+
+    def accepted():
+        nonlocal starts
+        if not federation.alive("node-0"):
+            federation.start_node(0)
+            starts += 1
+        time.sleep(2)
+        return [t for t in run.rounds() if run.rounds()[t]["began"] > killed and run.row(t, 0)["included"]]
+
+    turn = min(run.until(accepted, "client 0 back"))
+    run.nothing_lost()
+    lost = sum(not run.row(t, 0)["included"] for t in run.rounds() if t < turn)
+    fault = "a client with a registered key is killed, and started again every few seconds"
+    record(fault, f"taken at start {starts}", lost, run.rounds()[turn]["ended"] - killed)

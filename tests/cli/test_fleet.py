@@ -1,0 +1,225 @@
+"""`fedtide fleet`, end to end on an invented log: example, fit, report, recommend, and a run on the fitted fleet."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from fedtide.cli import app
+from fedtide.experiments import fleets
+from fedtide.fleet import load_model
+
+PROBLEM = """\
+[problem]
+name = "synthetic_clustered"
+clients = 10
+samples = 20
+test_samples = 20
+
+[local]
+steps = 2
+batch = 8
+
+[run]
+evaluate_every = 2
+history = 5
+
+[tune]
+seeds = 1
+"""
+
+
+def invoke(*arguments) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments], prog_name="fedtide", env={"COLUMNS": "120"})
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("log")
+    result = invoke("fleet", "example", folder, "--devices", 24, "--days", 4)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines()[0] == f"Log: {folder / 'log.csv'}"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(log) -> tuple[Path, Result]:
+    """The folder of a fitted fleet, to be copied, not changed; and what was said."""
+    folder = log / "fleet"
+    result = invoke(
+        "fleet", "fit", log / "log.csv", "--windows", log / "windows.csv", "--round", "1h", "--simulated", 39,
+        "--zone", "Europe/Paris", "--out", folder,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    return folder, result
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, log) -> Path:
+    """An empty folder with the log in it."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(log / "log.csv", tmp_path)
+    return tmp_path
+
+
+def test_fit(fitted):
+    folder, result = fitted
+    assert {path.name for path in folder.iterdir()} == {"fleet.toml", "devices.parquet", "diagnosis.json", "fleet.html"}
+    for said in ("rows that are exact duplicates", "+01:00", "left out", "merged"):
+        assert said in result.stdout
+    *_, model, page = result.stdout.splitlines()
+    assert (model, page) == (f"Model: {folder / 'fleet.toml'}", f"Page: {folder / 'fleet.html'}")
+    loaded = load_model(folder)
+    assert (loaded.devices.height, loaded.round_seconds, loaded.zone) == (24, 3600, "Europe/Paris")
+    assert loaded.devices["kind"].to_list()[:3] == ["never"] * 3
+
+
+def test_report_is_written_again(fitted, tmp_path):
+    folder, first = fitted
+    result = invoke("fleet", "report", folder, "--out", tmp_path / "again.html")
+    assert result.exit_code == 0, result.stderr
+    *findings, page = result.stdout.splitlines()
+    assert page == f"Page: {tmp_path / 'again.html'}"
+    assert "\n".join(findings) in first.stdout
+    assert "phone-0001" in (tmp_path / "again.html").read_text("utf-8")
+
+
+def test_example_overwrites_nothing(here):
+    result = invoke("fleet", "example", ".")
+    assert (result.exit_code, result.stderr) == (2, "error: log.csv: exists; choose another folder\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.csv", "--out", "a"], "none.csv: No such file"),
+        (["log.csv", "--out", "a", "--round", "1 week"], "--round = '1 week': must be a number and a unit"),
+        (["log.csv", "--out", "a", "--round", "0s"], "--round = '0s': must be"),
+        (["log.csv", "--out", "a", "--zone", "Mars/Olympus"], "zone = 'Mars/Olympus': must be a time zone"),
+        (["log.csv", "--out", "a", "--where", "kind"], "--where = 'kind': must be a name, =, and a value"),
+        (["log.csv", "--out", "a", "--column", "device=phone"], "there is no column 'phone' (device)"),
+        (["log.csv", "--out", "a", "--where", "device=nobody"], "none of its "),
+        (["header.csv", "--out", "a"], "header.csv: a table without rows"),
+        (["log.csv", "--out", "full"], "full: exists and is not empty; choose another --out"),
+        (["log.csv", "--out", "log.csv"], "log.csv: exists and is not empty; choose another --out"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(here, arguments, said):
+    Path("header.csv").write_text("device,start,end\n", "utf-8")
+    Path("full").mkdir()
+    Path("full/thesis.tex").write_text("mine", "utf-8")
+    result = invoke("fleet", "fit", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert said in result.stderr
+    assert {str(path) for path in Path().rglob("*")} == {"log.csv", "header.csv", "full", "full/thesis.tex"}
+
+
+@pytest.mark.parametrize("where", ["fit_fleet", "report"])
+@pytest.mark.parametrize(
+    ("fault", "status", "line"),
+    [
+        (KeyboardInterrupt(), 130, "stopped"),
+        (OSError(28, "No space left on device", "fleet.html"), 1, "error: fleet.html: No space left on device"),
+    ],
+)
+def test_what_is_stopped_leaves_nothing(here, fitted, monkeypatch, where, fault, status, line):
+    """While fitting, or when all but the page is written."""
+
+    def stop(*arguments, **options):
+        raise fault
+
+    done = fleets.FittedFleet.load(fitted[0])
+    monkeypatch.setattr(fleets, "fit_fleet", lambda *arguments, **options: done)
+    monkeypatch.setattr(*((fleets, where) if where == "fit_fleet" else (fleets.FittedFleet, where)), stop)
+    result = invoke("fleet", "fit", "log.csv", "--round", "1h", "--out", "deep/fleet")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (status, line)
+    assert [path.name for path in here.iterdir()] == ["log.csv"]
+
+
+def test_what_is_no_fleet_is_refused(here):
+    for command in ("report", "recommend"):
+        result = invoke("fleet", command, ".")
+        assert result.exit_code == 2
+        assert result.stderr == "error: fleet.toml: No such file or directory; fedtide fleet fit writes one\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--worth", "-1"], "worth = -1"),
+        (["--client-memory", "much"], "client-memory = 'much': must be a size"),
+        (["--methods", "fedavgg"], "did you mean 'fedavg'"),
+        (["--problem", "none.toml"], "none.toml: No such file"),
+    ],
+)
+def test_bad_wishes_are_one_line(fitted, tmp_path, options, said):
+    result = invoke("fleet", "recommend", fitted[0], "--out", tmp_path / "a", *options)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert said in result.stderr
+    assert not (tmp_path / "a").exists()
+
+
+def test_recommend(fitted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(PROBLEM, "utf-8")
+    result = invoke(
+        "fleet", "recommend", fitted[0], "--problem", "mine.toml", "--methods", "fedavg,unbiased", "--rounds", 6,
+        "--seeds", 2, "--trials", 2, "--worth", 100, "--out", "out",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    files = {str(path.relative_to("out")) for path in Path("out").rglob("*") if path.is_file()}
+    assert files == {
+        "fleet/devices.parquet", "fleet/fleet.toml", "recommended.toml", "recommendation.html", "recommendation.json",
+        "trials.parquet",
+    }  # fmt: skip
+    # Nothing is worth more than the simpler one, whatever the runs gave.
+    assert "Use FedAvg. Unbiased ends " in result.stdout
+    assert pl.read_parquet("out/trials.parquet").height == 2 * 2
+    config = Path("out/recommended.toml").read_text("utf-8")
+    assert max(len(line) for line in config.splitlines() if line.startswith("#")) <= 88
+    page = Path("out/recommendation.html").read_text("utf-8")
+    assert "--methods fedavg,unbiased" in page
+    assert "--worth 100" in page
+    run = invoke("run", "out/recommended.toml", "--out", "ran")
+    assert run.exit_code == 0, run.stderr
+    assert "FedAvg" in run.stdout
+
+
+def test_the_fitted_fleet_is_an_availability(fitted, tmp_path, config):
+    shutil.copytree(fitted[0], tmp_path / "phones")
+    text = config.read_text("utf-8").replace('"paper_population"', '"fleet"\npath = "phones"')
+    config.write_text(text, "utf-8")
+    result = invoke("run", config, "--out", tmp_path / "ran")
+    assert result.exit_code == 0, result.stderr
+    assert (tmp_path / "ran" / "report.html").is_file()
+
+
+def test_the_ledger_of_a_deployment_is_a_log(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    with sqlite3.connect(path) as ledger:
+        for view in ("availability_log", "availability_windows"):
+            ledger.execute(f'create table {view}_rows(device text, start real, "end" real, run integer)')
+            ledger.execute(f'create view {view} as select device, start, "end", run from {view}_rows')
+        begin = 1_772_409_600
+        for k in range(6):
+            ledger.execute("insert into availability_windows_rows values (?, ?, ?, 1)", (f"c{k}", begin, begin + 259_200))
+            for hour in range(k, 72, k + 2):
+                row = (f"c{k}", begin + 3600 * hour, begin + 3600 * hour + 1800 * (k + 1), 1)
+                ledger.execute("insert into availability_log_rows values (?, ?, ?, ?)", row)
+    ledger.close()
+    result = invoke("fleet", "fit", path, "--round", "1h", "--simulated", 39, "--out", tmp_path / "fleet")
+    assert result.exit_code == 0, result.stderr
+    model = load_model(tmp_path / "fleet")
+    assert model.devices["device"].to_list() == [f"c{k}" for k in range(6)]
+    assert model.record.shape == (72, 6)
+    assert model.record[:, 0].tolist() == [1, 0] * 36
+    other = tmp_path / "other.sqlite"
+    sqlite3.connect(other).execute("create table a(b)").connection.close()
+    result = invoke("fleet", "fit", other, "--out", tmp_path / "a")
+    assert (result.exit_code, "no readable ledger" in result.stderr) == (2, True)

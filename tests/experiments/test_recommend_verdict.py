@@ -1,0 +1,191 @@
+"""Verdicts from how runs ended: who is level, by noise or because it does not matter; and their words."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fedtide.experiments.recommendation.limits import Burden
+from fedtide.experiments.recommendation.verdict import Ends, Standing, against, decide, interval
+from fedtide.report.recommendation_words import answer
+from fedtide.report.statistics import Metric
+
+
+def ends(rows, deciles: dict[str, float] | None = None, kind: Metric = "accuracy", worth: float = 0.005) -> Ends:
+    """Final accuracies (or objectives) by method and setting, seed by seed."""
+    table = [
+        {"setting": setting, "horizon": 1.0, "method": method, "seed": seed, "diverged": not np.isfinite(value),
+         "final": value, "worst_decile": (deciles or {}).get(method, 0.5)}
+        for method, settings in rows.items() for setting, values in settings.items()
+        for seed, value in enumerate(values)
+    ]  # fmt: skip
+    return Ends(pl.DataFrame(table), kind, worth)
+
+
+LOW, MIDDLE, HIGH = [0.5, 0.52, 0.51, 0.5], [0.59, 0.62, 0.605, 0.6], [0.6, 0.61, 0.6, 0.62]
+LIGHT, HEAVY = Burden(0, 0, 100), Burden(2, 50, 100)
+
+
+def both(values):
+    return {"recorded": values, "generated": values}
+
+
+def test_level_methods_give_the_simplest():
+    burdens = {"heavy": HEAVY, "light": LIGHT, "far": HEAVY}
+    found = decide(ends({"heavy": both(HIGH), "light": both(MIDDLE), "far": both(LOW)}), {}, burdens)
+    assert (found.confidence, found.recommended, found.best) == ("level", "light", "heavy")
+    assert found.level == ("heavy", "light")
+
+
+STEADY = np.array([0.9, 0.91, 0.92, 0.93])
+NOISE = np.array([0.0, 0.001, -0.001, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("loss", "worth", "close"),
+    [(0.004, 0.005, True), (0.006, 0.005, False), (0.006, 0.01, True), (0.002, 0.0, False)],
+)
+def test_a_difference_that_does_not_matter_gives_the_simplest(loss, worth, close):
+    # Told apart by the interval either way; only its size decides.
+    runs = ends({"heavy": both(STEADY), "light": both(STEADY - loss + NOISE)}, worth=worth)
+    found = decide(runs, {}, {"heavy": HEAVY, "light": LIGHT})
+    assert (found.best, found.recommended) == ("heavy", "light" if close else "heavy")
+    assert found.recorded is not None
+    assert found.recorded.close == (("light",) if close else ())
+    row = against(runs, ["heavy", "light"], "light", "recorded")
+    assert row is not None
+    assert row["changes"] == (not close)
+
+
+def test_noise_is_not_equivalence():
+    # A loss of 4 points, 95 % interval 0.3 to 7.7: its near end is within half a point, its mean is not.
+    noisy = STEADY - 0.04 + 0.02 * np.array([1, 1, -1, -1])
+    runs = ends({"heavy": both(STEADY), "light": both(noisy)})
+    near = runs.difference("light", "heavy", "recorded").high
+    assert near is not None
+    assert -0.005 < near < 0
+    assert runs.standing(["heavy", "light"], "recorded") == Standing("heavy", ("heavy",))
+
+
+def test_objectives_are_close_by_their_share():
+    for scale in (1e-3, 1e3):
+        runs = ends({"heavy": both(scale * STEADY), "light": both(scale * STEADY * 1.004)}, kind="objective")
+        assert decide(runs, {}, {"heavy": HEAVY, "light": LIGHT}).recommended == "light"
+        runs = ends({"heavy": both(scale * STEADY), "light": both(scale * STEADY * 1.006)}, kind="objective")
+        assert decide(runs, {}, {"heavy": HEAVY, "light": LIGHT}).recommended == "heavy"
+
+
+def test_of_equal_burdens_the_first():
+    assert decide(ends({"a": both(MIDDLE), "b": both(HIGH)}), {}, {"a": LIGHT, "b": LIGHT}).recommended == "a"
+
+
+def test_the_refused_are_left_out_however_good():
+    burdens = {"a": HEAVY, "b": LIGHT}
+    found = decide(ends({"a": both(HIGH), "b": both(LOW)}), {"a": "why"}, burdens)
+    assert (found.confidence, found.recommended) == ("clear", "b")
+    assert decide(ends({"a": both(HIGH)}), {"a": "why"}, burdens).confidence == "none"
+
+
+def test_a_floor_leaves_out_who_is_below_it():
+    burdens = {"a": LIGHT, "b": LIGHT}
+    runs = ends({"a": both(HIGH), "b": both(LOW)}, {"a": 0.2, "b": 0.4})
+    found = decide(runs, {}, burdens, floor=0.3)
+    assert (found.recommended, found.below_floor) == ("b", ("a",))
+    none = decide(runs, {}, burdens, floor=0.9)
+    assert (none.confidence, none.recommended, none.best) == ("floor", None, "b")
+
+
+def test_record_and_generator_may_disagree():
+    runs = ends({"a": {"recorded": HIGH, "generated": LOW}, "b": {"recorded": LOW, "generated": HIGH}})
+    found = decide(runs, {}, dict.fromkeys(["a", "b"], LIGHT))
+    assert (found.confidence, found.recommended, found.best) == ("disagree", None, "a")
+    assert found.generated is not None
+    assert found.generated.best == "b"
+
+
+def test_who_diverged_is_not_recommended():
+    runs = ends({"a": both([0.9, 0.9, np.nan, 0.9]), "b": both(LOW)})
+    assert decide(runs, {}, dict.fromkeys(["a", "b"], LIGHT)).recommended == "b"
+
+
+def test_one_seed_tells_nobody_apart():
+    found = decide(ends({"a": both([0.1]), "b": both([0.9])}), {}, dict.fromkeys(["a", "b"], LIGHT))
+    assert (found.confidence, found.recommended) == ("level", "a")
+
+
+def test_the_interval_is_students():
+    found = interval(np.array([1.0, 2.0, 3.0]))
+    assert found.high == pytest.approx(2 + 4.302653 / np.sqrt(3), abs=1e-5)
+
+
+def test_changes_are_told_against_the_reference():
+    row = against(ends({"a": both(HIGH), "b": both(LOW)}), ["a", "b"], "b", "recorded")
+    assert row is not None
+    assert (row["best"], row["changes"]) == ("a", True)
+    assert row["difference"]["mean"] == pytest.approx(np.mean(HIGH) - np.mean(LOW))
+
+
+def said(runs: Ends, burdens: dict[str, Burden], **about) -> str:
+    """The answer in words, from how runs ended."""
+    found = decide(runs, {}, burdens)
+    reference = found.recommended or found.best
+    assert reference is not None
+    rows = []
+    for method in runs.methods:
+        own = {
+            setting: {
+                **runs.value(method, setting)._asdict(),
+                "worst_decile": None,
+                "difference": runs.difference(method, reference, setting)._asdict(),
+            }
+            for setting in ("recorded", "generated")
+        }
+        level = "recommended" if method == reference else "level" if method in found.level else "behind"
+        rows.append({"method": method, "verdict": level, "refused": None, "diverged": 0, **own})
+    facts = {"kind": "accuracy", "worth": runs.worth, "rounds": 9, "seeds": 4, "fleet": {"never": []}, "methods": rows}
+    return " ".join(answer({**facts, "verdict": {**found.plain(), "reference": reference}, **about}))
+
+
+def test_what_does_not_matter_is_said():
+    runs = ends({"heavy": both(STEADY), "light": both(STEADY - 0.002 + NOISE), "far": both(STEADY - 0.2)})
+    text = said(runs, {"heavy": HEAVY, "light": LIGHT, "far": LIGHT})
+    assert text.startswith(
+        "Use light. heavy ends within half a point of it, which does not matter here, and it is the simpler of the two."
+    )
+    assert "the highest mean is that of heavy, +0.20 points (95% interval +" in text
+    assert "On fleets generated from the fit heavy has the best mean (+0.20 points; 95% interval " in text
+    assert "and light is level with it." in text
+
+
+def test_level_by_noise_and_level_by_size_are_told_apart():
+    wide = STEADY + np.array([0.02, -0.03, 0.02, -0.02])
+    runs = ends({"heavy": both(STEADY), "light": both(STEADY - 0.002 + NOISE), "noisy": both(wide)})
+    text = said(runs, {"heavy": HEAVY, "light": LIGHT, "noisy": HEAVY})
+    assert (
+        "noisy ends level with it, as far as 4 seeds can tell; heavy ends within half a point, which does not matter "
+        "here, and it is the simplest of the three." in text
+    )
+
+
+def test_who_is_level_on_generated_fleets_is_named():
+    rows = {
+        "a": {"recorded": STEADY, "generated": STEADY},
+        "b": {"recorded": STEADY - 0.1 + NOISE, "generated": STEADY - 0.001 + NOISE},
+        "c": {"recorded": STEADY - 0.2 + NOISE, "generated": STEADY - 0.002 + NOISE},
+        "d": {"recorded": STEADY - 0.05 + NOISE, "generated": STEADY - 0.1 + NOISE},
+    }
+    text = said(ends(rows), dict.fromkeys(rows, LIGHT))
+    assert text.startswith("Use a. On the recorded trace it ends at ")
+    there = "On fleets generated from the fit it has the best mean, 91.5%, and b (−0.10 points; 95% interval −"
+    assert there in text
+    assert " and c (−0.20 points; " in text
+    assert text.endswith(") are level with it.")
+
+
+def test_who_falls_behind_on_generated_fleets_is_named():
+    rows = {
+        "a": {"recorded": STEADY, "generated": STEADY - 0.001 + NOISE},
+        "b": {"recorded": STEADY + 0.001 + NOISE, "generated": STEADY},
+        "c": {"recorded": STEADY - 0.002 + NOISE, "generated": STEADY - 0.1 + NOISE},
+    }
+    text = said(ends(rows), {"a": LIGHT, "b": HEAVY, "c": LIGHT})
+    assert "and a is level with it; c falls behind there." in text

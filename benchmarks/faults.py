@@ -19,13 +19,14 @@ from common import write_json
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def measured() -> tuple[list[dict[str, object]], bool]:
+def measured(only: str) -> tuple[list[dict[str, object]], bool]:
     """(a row for each fault, whether all tests passed)."""
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder) / "faults.jsonl"
         found.touch()
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "FEDTIDE_FAULTS": str(found)}
         tests = [sys.executable, "-m", "pytest", "-n", "0", "-m", "slow or not slow", "tests/adapters/faults"]
+        tests += ["-k", only] if only else []
         done = subprocess.run(tests, cwd=ROOT, env=environment, check=False)
         return [json.loads(line) for line in found.read_text().splitlines()], done.returncode == 0
 
@@ -43,8 +44,9 @@ def table(rows: list[dict[str, object]]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", help="file to write")
+    parser.add_argument("--only", default="", help="faults whose test has these words in its name")
     arguments = parser.parse_args()
-    rows, passed = measured()
+    rows, passed = measured(arguments.only)
     print(table(rows))
     loads = [float(str(row["load"])) for row in rows]
     if loads:

@@ -1,34 +1,36 @@
 """`fedtide fleet`, end to end on an invented log: example, fit, report, recommend, and a run on the fitted fleet."""
 
+import contextlib
+import json
 import shutil
 import sqlite3
 from pathlib import Path
 
-import polars as pl
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import Result
+from typer.testing import CliRunner
 
 from fedtide.cli import app
 from fedtide.experiments import fleets
-from fedtide.fleet import load_model
+from fedtide.fleet import discretise, load_model
 
-PROBLEM = """\
+RUN = """\
 [problem]
-name = "synthetic_clustered"
-clients = 10
-samples = 20
-test_samples = 20
+name = "quadratic"
+clients = 6
 
-[local]
-steps = 2
-batch = 8
+[availability]
+name = "fleet"
+path = "phones"
 
 [run]
+rounds = 4
+seeds = 2
 evaluate_every = 2
-history = 5
 
-[tune]
-seeds = 1
+[[methods]]
+name = "fedavg"
+rate = 0.05
 """
 
 
@@ -101,7 +103,7 @@ def test_example_overwrites_nothing(here):
         (["log.csv", "--out", "a", "--zone", "Mars/Olympus"], "zone = 'Mars/Olympus': must be a time zone"),
         (["log.csv", "--out", "a", "--where", "kind"], "--where = 'kind': must be a name, =, and a value"),
         (["log.csv", "--out", "a", "--column", "device=phone"], "there is no column 'phone' (device)"),
-        (["log.csv", "--out", "a", "--where", "device=nobody"], "none of its "),
+        (["log.csv", "--out", "a", "--where", "device=nobody"], "rows of other kinds)"),
         (["header.csv", "--out", "a"], "header.csv: a table without rows"),
         (["log.csv", "--out", "full"], "full: exists and is not empty; choose another --out"),
         (["log.csv", "--out", "log.csv"], "log.csv: exists and is not empty; choose another --out"),
@@ -167,10 +169,9 @@ def test_bad_wishes_are_one_line(fitted, tmp_path, options, said):
 
 def test_recommend(fitted, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("mine.toml").write_text(PROBLEM, "utf-8")
     result = invoke(
-        "fleet", "recommend", fitted[0], "--problem", "mine.toml", "--methods", "fedavg,unbiased", "--rounds", 6,
-        "--seeds", 2, "--trials", 2, "--worth", 100, "--out", "out",
+        "fleet", "recommend", fitted[0], "--problem", "quadratic", "--methods", "fedavg,unbiased", "--rounds", 6,
+        "--seeds", 2, "--trials", 2, "--worth", 2, "--out", "out",
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     files = {str(path.relative_to("out")) for path in Path("out").rglob("*") if path.is_file()}
@@ -178,48 +179,51 @@ def test_recommend(fitted, tmp_path, monkeypatch):
         "fleet/devices.parquet", "fleet/fleet.toml", "recommended.toml", "recommendation.html", "recommendation.json",
         "trials.parquet",
     }  # fmt: skip
-    # Nothing is worth more than the simpler one, whatever the runs gave.
-    assert "Use FedAvg. Unbiased ends " in result.stdout
-    assert pl.read_parquet("out/trials.parquet").height == 2 * 2
+    found = json.loads(Path("out/recommendation.json").read_text("utf-8"))
+    assert (found["worth"], found["rounds"], found["seeds"], found["trials"]) == (0.02, 6, 2, 2)
+    assert found["sentence"] in result.stdout
+    assert set(found["edges"]) == {"FedAvg", "Unbiased"}  # two trials have no middle
     config = Path("out/recommended.toml").read_text("utf-8")
     assert max(len(line) for line in config.splitlines() if line.startswith("#")) <= 88
     page = Path("out/recommendation.html").read_text("utf-8")
     assert "--methods fedavg,unbiased" in page
-    assert "--worth 100" in page
-    run = invoke("run", "out/recommended.toml", "--out", "ran")
-    assert run.exit_code == 0, run.stderr
-    assert "FedAvg" in run.stdout
+    assert "--worth 2" in page
+    assert "lie at the edge of what was tried" in page
+    checked = invoke("check", "out/recommended.toml")
+    assert checked.exit_code == 0, checked.stderr
 
 
-def test_the_fitted_fleet_is_an_availability(fitted, tmp_path, config):
+def test_the_fitted_fleet_is_an_availability(fitted, tmp_path):
     shutil.copytree(fitted[0], tmp_path / "phones")
-    text = config.read_text("utf-8").replace('"paper_population"', '"fleet"\npath = "phones"')
-    config.write_text(text, "utf-8")
-    result = invoke("run", config, "--out", tmp_path / "ran")
+    (tmp_path / "small.toml").write_text(RUN, "utf-8")
+    result = invoke("run", tmp_path / "small.toml", "--out", tmp_path / "ran")
     assert result.exit_code == 0, result.stderr
     assert (tmp_path / "ran" / "report.html").is_file()
 
 
-def test_the_ledger_of_a_deployment_is_a_log(tmp_path):
-    path = tmp_path / "ledger.sqlite"
-    with sqlite3.connect(path) as ledger:
+def test_the_ledger_of_a_deployment_is_a_log(fitted, tmp_path, monkeypatch):
+    path, begin = tmp_path / "ledger.sqlite", 1_772_409_600
+    with contextlib.closing(sqlite3.connect(path)) as ledger, ledger:
         for view in ("availability_log", "availability_windows"):
             ledger.execute(f'create table {view}_rows(device text, start real, "end" real, run integer)')
             ledger.execute(f'create view {view} as select device, start, "end", run from {view}_rows')
-        begin = 1_772_409_600
+        ledger.execute("create table empty(b)")
         for k in range(6):
-            ledger.execute("insert into availability_windows_rows values (?, ?, ?, 1)", (f"c{k}", begin, begin + 259_200))
+            window = (f"c{k}", begin, begin + 259_200, 1)
+            ledger.execute("insert into availability_windows_rows values (?, ?, ?, ?)", window)
             for hour in range(k, 72, k + 2):
-                row = (f"c{k}", begin + 3600 * hour, begin + 3600 * hour + 1800 * (k + 1), 1)
+                row = (f"c{k}", begin + 3600 * hour, begin + 3600 * hour + 1800, 1)
                 ledger.execute("insert into availability_log_rows values (?, ?, ?, ?)", row)
-    ledger.close()
-    result = invoke("fleet", "fit", path, "--round", "1h", "--simulated", 39, "--out", tmp_path / "fleet")
+    done, heard = fleets.FittedFleet.load(fitted[0]), []
+    monkeypatch.setattr(fleets, "fit_fleet", lambda log, length, **options: heard.append((log, length)) or done)
+    result = invoke("fleet", "fit", path, "--round", "1h", "--out", tmp_path / "fleet")
     assert result.exit_code == 0, result.stderr
-    model = load_model(tmp_path / "fleet")
-    assert model.devices["device"].to_list() == [f"c{k}" for k in range(6)]
-    assert model.record.shape == (72, 6)
-    assert model.record[:, 0].tolist() == [1, 0] * 36
-    other = tmp_path / "other.sqlite"
-    sqlite3.connect(other).execute("create table a(b)").connection.close()
-    result = invoke("fleet", "fit", other, "--out", tmp_path / "a")
+    slots = discretise(*heard[0])
+    assert slots.devices == tuple(f"c{k}" for k in range(6))
+    assert slots.state.shape == (72, 6)
+    assert slots.state[:, 0].tolist() == [1, 0] * 36
+    with contextlib.closing(sqlite3.connect(path)) as ledger, ledger:
+        ledger.execute("drop view availability_log")
+    result = invoke("fleet", "fit", path, "--out", tmp_path / "a")
     assert (result.exit_code, "no readable ledger" in result.stderr) == (2, True)
+    assert not (tmp_path / "a").exists()

@@ -136,6 +136,8 @@ class _Bars(logging.Handler):
         self._said: set[str] = set()
 
     def __call__(self, label: str, done: int, total: int) -> None:
+        if not self._bars:  # not before: an error is all that a failed start says
+            self._progress.start()
         if label not in self._bars:
             self._bars[label] = self._progress.add_task(label, total=total)
         self._progress.update(self._bars[label], completed=done)
@@ -148,11 +150,11 @@ class _Bars(logging.Handler):
 
     def __enter__(self) -> "_Bars":
         logging.getLogger("fedtide").addHandler(self)
-        self._progress.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+        if self._bars:
+            self._progress.stop()
         logging.getLogger("fedtide").removeHandler(self)
 
 

@@ -9,7 +9,7 @@ from scipy.special import betaln, expit, logit
 from fedtide.fleet.counts import Pairs
 
 CHUNK = 1024  # devices at a time
-POINTS = 33  # grid points in each direction
+POINTS = (49, 33)  # grid points over logit π, which may have long tails, and over log τ
 REACH = 6.0  # of the grid, in posterior standard deviations
 
 
@@ -81,21 +81,42 @@ def log_prior(prior: Prior, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, n
     return of_u, -0.5 * z**2 - np.log(prior.sigma) - 0.5 * np.log(2 * np.pi)
 
 
-def grid(pairs: Pairs, prior: Prior, round_hours: float, points: int = POINTS) -> Grid:
+def grid(
+    pairs: Pairs, prior: Prior, round_hours: float, points: tuple[int, int] = POINTS, others: Sequence[Prior] = ()
+) -> Grid:
     """A grid around each device's posterior, wide enough for two transitions, fine enough for ten thousand.
 
-    The mode and the curvature there give a first grid; its mean and standard deviation give the final one.
+    The mode and the curvature there give a first grid; its mean and standard deviation give the final one. Sums over
+    it are integrals while a prior's σ is half of this one's or more, and its median not far outside of the grid; with
+    `others` it covers the posteriors under all of them, the wider for a device of which the record says little.
     """
     centre, spread = _mode(pairs, prior, round_hours)
-    steps = np.linspace(-REACH, REACH, points)
+    if others:
+        middle, wide = _mixed(centre[1], spread[1], prior, others)
+        centre, spread = (centre[0], middle), (spread[0], wide)
+    steps = [np.linspace(-REACH, REACH, count) for count in points]
     found = None
-    for _ in range(2):
-        u, v = (c[:, None] + s[:, None] * steps for c, s in zip(centre, spread, strict=True))
+    for _ in range(3 if others else 2):
+        u, v = (c[:, None] + s[:, None] * step for c, s, step in zip(centre, spread, steps, strict=True))
         found = Grid(u, v, log_likelihood(pairs, u, v, round_hours))
-        weight, _ = weights(found, prior)
-        centre, spread = zip(*(_moments(points, weight.sum(axis)) for points, axis in ((u, 2), (v, 1))), strict=True)
+        fleets = others or (prior,)
+        weight = sum((weights(found, fleet)[0] for fleet in fleets), np.zeros(())) / len(fleets)
+        centre, spread = zip(*(_moments(at, weight.sum(axis)) for at, axis in ((u, 2), (v, 1))), strict=True)
     assert found is not None
     return found
+
+
+def _mixed(
+    centre: np.ndarray, spread: np.ndarray, prior: Prior, others: Sequence[Prior]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of log τ over the fleets, for likelihoods that are nearly normal: [n] each."""
+    known = np.maximum(spread**-2 - prior.sigma**-2, 0)  # what the record says: its precision
+    means, variances = [], []
+    for other in others:
+        variance = 1 / (known + other.sigma**-2)
+        means.append(centre + variance / other.sigma**2 * np.log(other.hours / prior.hours))
+        variances.append(variance)
+    return np.mean(means, axis=0), np.sqrt(np.var(means, axis=0) + np.mean(variances, axis=0))
 
 
 def weights(found: Grid, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
@@ -129,7 +150,7 @@ def chunks(pairs: Pairs, size: int = CHUNK) -> Iterator[Pairs]:
 
 
 def _posterior(pairs: Pairs, prior: Prior, fleets: Sequence[Prior], round_hours: float) -> Posterior:
-    found = grid(pairs, prior, round_hours)
+    found = grid(pairs, prior, round_hours, others=fleets if len(fleets) > 1 else ())
     weight, never = np.zeros(()), np.zeros(())
     for fleet in fleets:
         believed, marginal = weights(found, fleet)

@@ -11,11 +11,19 @@ from fedtide.fleet.counts import Pairs
 from fedtide.fleet.model import Distribution
 
 MOST = 3000  # devices that the distribution is fitted on: more make its errors no smaller than matters
-LEAST = 50  # devices from which their spread is trusted more than the model's own errors
+FIRST = 300  # devices that the search starts with
+LEAST = 50  # devices that came or went from which their spread is trusted more than the model's own errors
 FEW = 1500  # devices up to which the fleet's own uncertainty is felt in the intervals of devices
 _WEAK = ((0.0, 2.5), (np.log(6.0), 2.0), (0.0, 3.0), (np.log(0.6), 1.0), (-2.0, 3.0))
 """Centres and standard deviations of weak normal priors on logit of the mean, log(a + b), log median hours, log σ and
 logit of the share never there. They keep a fleet of one device finite, and are worth less than one device."""
+
+
+_REGION = np.array([[-0.7, -0.5, -1.5, -0.6, -2.0], [0.7, 0.5, 1.5, 0.45, 2.0]])
+"""How far a search may go on one set of grids; log median in units of σ. A grid is as fine as its posterior is wide:
+of a prior with a far smaller σ it would see one point, and take its density there for a probability."""
+_SIGMA = 0.03  # the least: devices whose τ differ by 3 % are alike to any record
+_ROUNDS = 40
 
 
 class Population(NamedTuple):
@@ -30,14 +38,14 @@ def population(pairs: Pairs, round_hours: float, seed: int = 0) -> Population:
     """π ~ Beta(a, b), log τ ~ N(log m, σ²), a share ω never there: the largest marginal likelihood, and its errors.
 
     Each device's likelihood is integrated over its own grid; the maximum is found with the exact gradient, the
-    posterior mean of the prior's score (what EM's steps set to 0). Standard errors are the sandwich H⁻¹ J H⁻¹ with
-    J the sum of squared scores of devices, so that they hold for devices that are not quite chains.
+    posterior mean of the prior's score (what EM's steps set to 0), in steps: grids are made anew wherever the
+    distribution has moved, until it stays. Standard errors are the sandwich H⁻¹ J H⁻¹ with J the sum of squared scores
+    of devices, so that they hold for devices that are not quite chains.
     """
     seen = np.flatnonzero(pairs.first.sum(0) > 0)
+    random = np.random.default_rng([seed, 0xF1EE7])
     if len(seen) > MOST:
-        seen = np.sort(np.random.default_rng([seed, 0xF1EE7]).choice(seen, MOST, replace=False))
-    if len(seen) == 0:
-        seen = np.zeros(0, int)
+        seen = np.sort(random.choice(seen, MOST, replace=False))
     some = pairs.of(seen)
     quiet = silent(some)
     point = np.array([centre for centre, _ in _WEAK])
@@ -46,22 +54,10 @@ def population(pairs: Pairs, round_hours: float, seed: int = 0) -> Population:
     if not quiet.any():
         point[4] = -30.0  # nobody is: not estimated
     free = 5 if quiet.any() else 4
-    grids: list[tuple[Grid, Pairs]] = []
-    for round_ in range(3):  # the grids follow the distribution, which hardly moves after the second time
-        prior = _prior(point)
-        grids = [(grid(part, prior, round_hours, 25), part) for part in chunks(some)] if len(seen) else []
-
-        def objective(x: np.ndarray, grids: list[tuple[Grid, Pairs]] = grids) -> tuple[float, np.ndarray]:
-            value, scores = _marginal(grids, np.r_[x, point[free:]], weak)
-            return -value, -scores.sum(0)[:free]
-
-        found = minimize(
-            objective, point[:free], jac=True, method="BFGS", options={"gtol": 1e-3 * max(len(seen), 1) ** 0.5}
-        )
-        moved = np.abs(found.x - point[:free]).max()
-        point[:free] = found.x
-        if round_ and moved < 0.02:
-            break
+    if len(seen) > 2 * FIRST:
+        few = some.of(np.sort(random.choice(len(seen), FIRST, replace=False)))
+        point, _ = _climb(few, point, weak, free, round_hours)
+    point, grids = _climb(some, point, weak, free, round_hours)
     covariance = _covariance(grids, point, weak, free)
     # Points that have the mean and covariance of the fit's error: intervals of devices that took the fleet as known
     # would be too narrow where it is not.
@@ -70,6 +66,35 @@ def population(pairs: Pairs, round_hours: float, seed: int = 0) -> Population:
     around = (np.r_[point[:free] + sign * move, point[free:]] for move in moves for sign in (1, -1))
     others = tuple(map(_prior, around)) if len(seen) <= FEW else ()
     return Population(_prior(point), others, _distribution(point, covariance, int(quiet.sum()), len(seen)))
+
+
+def _climb(
+    some: Pairs, point: np.ndarray, weak: tuple[np.ndarray, np.ndarray], free: int, round_hours: float
+) -> tuple[np.ndarray, list[tuple[Grid, Pairs]]]:
+    """The maximum, and grids made where it is."""
+    grids: list[tuple[Grid, Pairs]] = []
+    devices = some.first.shape[1]
+    for _ in range(_ROUNDS):
+        prior, fixed = _prior(point), point[free:]
+        grids = [(grid(part, prior, round_hours, (49, 25)), part) for part in chunks(some)] if devices else []
+
+        def objective(
+            x: np.ndarray, grids: list[tuple[Grid, Pairs]] = grids, fixed: np.ndarray = fixed
+        ) -> tuple[float, np.ndarray]:
+            value, scores = _marginal(grids, np.r_[x, fixed], weak)
+            return -value, -scores.sum(0)[:free]
+
+        low, high = point + _REGION * np.array([1, 1, min(prior.sigma, 1), 1, 1])
+        low[3] = max(low[3], np.log(_SIGMA))
+        found = minimize(
+            objective, point[:free], jac=True, method="L-BFGS-B", bounds=list(zip(low[:free], high[:free], strict=True)),
+            options={"gtol": 1e-3 * max(devices, 1) ** 0.5},
+        )  # fmt: skip
+        moved = np.abs(found.x - point[:free]).max()
+        point = np.r_[found.x, fixed]
+        if moved < 0.02:
+            break
+    return point, grids
 
 
 def _prior(point: np.ndarray) -> Prior:
@@ -123,13 +148,16 @@ def _covariance(
         move[i] = h
         up, down = (_marginal(grids, point + sign * move, weak)[1].sum(0)[:free] for sign in (1, -1))
         hessian[i] = (up - down) / (2 * h)
-    information = -(hessian + hessian.T) / 2
+    # No direction is known less well than before any device was seen, whatever the curvature at a border is.
+    scale = weak[1][:free]
+    known, turn = np.linalg.eigh(-(hessian + hessian.T) / 2 * np.outer(scale, scale))
+    information = (turn * np.maximum(known, 1)) @ turn.T / np.outer(scale, scale)
     scores = _marginal(grids, point, weak)[1][:, :free]
     # The weak prior's own curvature is part of J, as it is of H: it is one observation more, with that variance.
     spread = scores[1:].T @ scores[1:] + np.diag(1 / weak[1][:free] ** 2)
-    if len(scores) <= LEAST:
+    if sum(int((part.counts[:, 1:3].sum(axis=(0, 1)) > 0).sum()) for _, part in grids) < LEAST:
         spread = information
-    inverse = np.linalg.pinv(information)
+    inverse = np.linalg.inv(information)
     covariance = np.zeros((5, 5))
     covariance[:free, :free] = inverse @ spread @ inverse
     return covariance

@@ -122,6 +122,8 @@ def test_a_wrong_certificate_and_an_unregistered_key_are_refused(tmp_path):
         federation.security = security._replace(node_keys=[keys.clients["0"], keys.clients["stranger"]])
         federation.start_node(1)
         assert _until(lambda: not federation.alive("node-1"), 90), federation.log("node-1")
+        assert "Failed to activate SuperNode" in federation.log("node-1")
+        assert "No SuperNode found with the given public key" in federation.log("superlink")
         # A client that trusts another authority than the one that signed the server's certificate.
         federation.security = security._replace(ca=other.ca)
         federation.kill("node-0")

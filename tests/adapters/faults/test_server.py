@@ -55,8 +55,9 @@ def test_a_disk_that_is_full_when_the_checkpoint_is_written(bench, record):
         assert list(run.rounds()) == [0, 1, 2, 3]
         assert [path for path in (small / "full").iterdir() if path.name.startswith(".")] == []
         run.nothing_lost()
-        said = next(line for line in run.said().splitlines() if "No space left" in line)
-        record("the disk is full when the checkpoint is written", said[-120:], 1, run.rounds()[done]["ended"] - full)
+        assert "state.safetensors: cannot be written" in run.said()
+        saw = "the server app ends: the checkpoint cannot be written; the one before stays"
+        record("the disk is full when the checkpoint is written", saw, 1, run.rounds()[done]["ended"] - full)
     finally:
         subprocess.run(["umount", "-l", str(small)], check=False)
 
@@ -85,4 +86,9 @@ def test_a_superlink_that_is_killed_and_started_again(bench, record):
     whole = min(t for t in counted if t >= 2 and len(counted[t]) == 3)
     reasons = sorted({str(run.row(t, k)["reason"]) for t in counted for k in range(3) if k not in counted[t]})
     seconds = run.rounds()[whole]["ended"] - killed
-    record("SuperLink is killed and started again after 5 s", ", ".join(reasons) or "nothing", len(lost), seconds)
+    record(
+        "SuperLink is killed and started again after 5 s",
+        ", ".join(reasons) or "nothing: the server app waits for it",
+        len(lost),
+        seconds,
+    )

@@ -209,6 +209,8 @@ class LocalFederation:
     def _start(self, name: str, command: Sequence[str]) -> None:
         if self.alive(name):
             raise FedtideError(f"{name} is running")
+        if name in self.processes:  # it ended by itself: its children may not have noticed
+            self._end(name, signal.SIGKILL)
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
         with (logs / f"{name}.log").open("ab") as file:

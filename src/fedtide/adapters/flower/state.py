@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import secrets
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ class ServerState:
 
     def save(self, coordinator: Coordinator, clients: Clients, rounds: int) -> None:
         """Writes the state after so many rounds, atomically. Equal arrays that are owed to many are written once."""
+        from safetensors import SafetensorError
         from safetensors.numpy import save_file
 
         tensors = {f"carry{name}": leaf for name, leaf in named(coordinator.carry).items()}
@@ -44,9 +46,14 @@ class ServerState:
                 index.setdefault(str(client), {})[name] = key
         tensors = {name: np.ascontiguousarray(leaf).reshape(leaf.shape) for name, leaf in tensors.items()}
         about = {"acknowledged": clients.acknowledged, "owed": index, "rounds": rounds, "series": self.series}
-        with atomic(self.path) as temporary:
-            metadata = {"format": _FORMAT, "run": self.run, "about": json.dumps(about), "digest": _digest(tensors)}
-            save_file(tensors, temporary, metadata=metadata)
+        metadata = {"format": _FORMAT, "run": self.run, "about": json.dumps(about), "digest": _digest(tensors)}
+        try:
+            with atomic(self.path) as temporary:
+                save_file(tensors, temporary, metadata=metadata)
+            _lasting(self.path.parent)
+        except (SafetensorError, OSError) as error:
+            goes_on = f"started again, the run goes on after round {rounds - 1}"
+            raise CheckpointError(f"{self.path}: cannot be written ({error}); {goes_on}") from error
 
     def load(self, coordinator: Coordinator) -> tuple[Clients, int]:
         """Puts the coordinator where the run was: (what is known of clients, rounds done); (…, 0) at the beginning."""
@@ -77,6 +84,16 @@ class ServerState:
         if said.get("run") != self.run:
             raise CheckpointError(f"{self.path}: belongs to another run (other method, settings or roster)")
         return tensors, json.loads(said["about"])
+
+
+def _lasting(folder: Path) -> None:
+    """A power cut must not bring the checkpoint before back: clients have been told since that their update counted."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _digest(tensors: dict[str, np.ndarray]) -> str:

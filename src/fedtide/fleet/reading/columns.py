@@ -49,6 +49,8 @@ def find_columns(
     found = {ours: [theirs] for ours, theirs in columns.items()}
     for ours in _ALIASES:
         found.setdefault(ours, _candidates(ours, free))
+    if not found["device"]:  # where may choose devices, too
+        found["device"] = _candidates("device", [name for name in used if name in table.columns])
     known = [form] if form is not None else [name for name in FORMS if all(found[ours] for ours in FORMS[name])]
     if len(known) > 1 and "heartbeats" in known:  # the others have its columns, and more
         known.remove("heartbeats")

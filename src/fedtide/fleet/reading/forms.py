@@ -155,6 +155,6 @@ def _shown(rows: Rows, mask: np.ndarray, names: list[str], tally: Tally) -> list
     found = np.flatnonzero(mask)[: tally.wants]
     shown = []
     for i in found:
-        times = " to ".join(tally.moment(t[i]) for t in (rows.start, rows.end) if len(t))
+        times = " to ".join(tally.moment(int(t[i])) for t in (rows.start, rows.end) if len(t))
         shown.append(f"{tally.word} {rows.number[i]}: {names[rows.device[i]][:40]}, {times}")
     return shown

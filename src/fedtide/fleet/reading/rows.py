@@ -130,7 +130,7 @@ def without_far(rows: Rows, word: str, dated: bool, tally: Tally) -> Rows:
     if not far.any():
         return rows
     shown = np.flatnonzero(far)[: tally.wants]
-    examples = [f"{word} {rows.number[i]}: {' to '.join(tally.moment(t[i]) for t in times)}" for i in shown]
+    examples = [f"{word} {rows.number[i]}: {' to '.join(tally.moment(int(t[i])) for t in times)}" for i in shown]
     tally.add("rows whose times are far from all others (a clock jumped)", int(far.sum()), LEFT_OUT, examples)
     return rows.only(~far)
 

@@ -166,5 +166,5 @@ def _is_entry(field: str) -> bool:
 
 
 def _line(error: BaseException) -> str:
-    words = " ".join(str(error).split())
+    words = " ".join(str(getattr(error, "strerror", None) or error).split())
     return words[:200] or type(error).__name__

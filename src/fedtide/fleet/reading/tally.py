@@ -46,7 +46,7 @@ class Tally:
         """A time of an example: a date, or seconds of the log's own clock."""
         if self.zone is not None:
             with contextlib.suppress(OverflowError, ValueError):  # before the year 1
-                moment = (_EPOCH + timedelta(milliseconds=int(ms))).astimezone(ZoneInfo(self.zone))
+                moment = (_EPOCH + timedelta(milliseconds=ms)).astimezone(ZoneInfo(self.zone))
                 return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds")
         return f"{ms / 1000:.10g} s"
 

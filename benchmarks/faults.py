@@ -42,7 +42,7 @@ def table(rows: list[dict[str, object]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="What faults of a real federation cost.")
     parser.add_argument("--json", help="file to write")
     parser.add_argument("--only", default="", help="faults whose test has these words in its name")
     arguments = parser.parse_args()

@@ -94,7 +94,7 @@ def _write(folder: Path, name: str, rows: int) -> tuple[Path, dict[str, object]]
         with (folder / "log.csv").open("rb") as plain, gzip.open(path, "wb", compresslevel=1) as packed:
             shutil.copyfileobj(plain, packed, 2**20)
         (folder / "log.csv").unlink()
-    return path, {"gap": 600} if form == "heartbeats" else {}
+    return path, {"gap": 43_200} if form == "heartbeats" else {}
 
 
 def _run(program: str, path: Path, arguments: dict[str, object]) -> tuple[float, float, int]:

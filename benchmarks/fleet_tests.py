@@ -91,7 +91,7 @@ def study(fleets: int, simulated: int, only: str) -> Iterator[dict[str, object]]
         for fleet in range(fleets):
             record = make(np.random.default_rng([number, fleet]))
             for name, finding in _examined(Slots(record, (), SECONDS, 0, None), simulated, fleet).items():
-                rejected[name] += finding.holds is False
+                rejected[name] += finding.p is not None and finding.p <= 0.05  # alone
                 if name in shares:
                     shares[name] += finding.statistic
         row: dict[str, object] = {"case": case}

@@ -105,7 +105,8 @@ def test_the_record_replayed(model, folder):
     known = model.record[:96] >= 0
     np.testing.assert_array_equal(np.asarray(replayed.matrix)[known], model.record[:96][known] == 1)
     assert fleet(path=folder, recorded=True, clients=4).clients == 4
-    assert fleet(path=folder, recorded=True, clients=9).clients == 9
+    with pytest.raises(InvalidInput, match=r"clients = 9: must be 6 or fewer.*without recorded = true"):
+        fleet(path=folder, recorded=True, clients=9)
 
 
 def test_gaps_are_filled_from_both_sides(model):

@@ -90,7 +90,13 @@ def test_studies_on_generated_data_build_at_reduced_with_equal_budgets(name):
     assert all(math.prod(len(axis.values) for axis in own.axes) == len(own.trials) for own in spaces)
 
 
-@pytest.mark.parametrize("name", names())
+# Compiling all of them takes minutes: by default one study of each kind, the others on demand.
+QUICK = ("ca_fed_fig1a", "cvar_toy_four", "sa_fig2", "slides_fednova", "beyond_phones")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names()]
+)
 def test_it_runs_at_smoke_and_every_claim_gets_a_verdict(name, monkeypatch):
     # Optima of clients take minutes at larger scales; no study may need them.
     monkeypatch.delattr(Classification, "client_optima")

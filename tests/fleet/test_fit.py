@@ -6,7 +6,7 @@ from scipy.stats import beta, norm
 
 from fedtide.errors import InvalidInput
 from fedtide.fleet import Account, Issue, Slots, fit
-from fedtide.fleet.chain import Prior, posterior
+from fedtide.fleet.chain import Grid, Prior, grid, log_likelihood, posterior, weights
 from fedtide.fleet.counts import Pairs, count
 from fedtide.fleet.population import population
 from fedtide.fleet.profile import profile
@@ -99,6 +99,63 @@ def test_intervals_cover_at_their_level(rounds: int, fleets: int):
         inside.append((found.correlation_low <= lam) & (lam <= found.correlation_high))
     for share in (np.mean(inside[0::2]), np.mean(inside[1::2])):
         assert abs(share - 0.95) < 3 * (0.95 * 0.05 / (400 * fleets)) ** 0.5 + 0.01
+
+
+def test_devices_that_never_move_do_not_narrow_the_fleet():
+    # 45 devices that were always here say nothing about τ: five chains of λ = .8 do. (The interval of one parameter of
+    # five chains of 500 rounds each: misses in less than 1 of 20; the seed is fixed.)
+    state = np.ones((500, 50), np.int8)
+    state[:, :5] = chains(np.full(5, 0.4), 0.8, 500, 0)
+    pairs = count(state).pairs
+    fleet = population(pairs, HALF_HOUR)
+    found = posterior(pairs, fleet.prior, HALF_HOUR, fleet.others)
+    assert ((found.correlation_low < 0.8) & (found.correlation_high > 0.8)).all()
+    assert (found.correlation_high - found.correlation_low)[5:].min() > 0.1
+    # The maximum is one of the integral too, not of its quadrature: on a dense grid no σ below it is better.
+    u = np.tile(np.linspace(-8, 60, 171), (50, 1))
+    values = []
+    for sigma in (fleet.prior.sigma, fleet.prior.sigma / 5):
+        v = np.tile(np.log(fleet.prior.hours) + sigma * np.linspace(-6, 6, 41), (50, 1))
+        dense = Grid(u, v, log_likelihood(pairs, u, v, HALF_HOUR))
+        values.append(weights(dense, fleet.prior._replace(sigma=sigma))[1].sum())
+    own = weights(grid(pairs, fleet.prior, HALF_HOUR), fleet.prior)[1].sum()
+    assert own == pytest.approx(values[0], abs=1)
+    weak = 0.5 * ((np.log(fleet.prior.sigma / 0.6 / 5)) ** 2 - np.log(fleet.prior.sigma / 0.6) ** 2)
+    assert values[1] - weak < values[0]
+
+
+@pytest.mark.parametrize("state", [0, 1])
+def test_a_fleet_that_never_moves_knows_nothing_of_memory(state: int):
+    pairs = count(np.full((200, 20), state, np.int8)).pairs
+    fleet = population(pairs, HALF_HOUR)
+    found = posterior(pairs, fleet.prior, HALF_HOUR, fleet.others)
+    assert found.correlation_low.max() < 0.3
+    assert found.correlation_high.min() > 0.99
+    assert fleet.prior.sigma > 0.3
+
+
+def test_who_is_never_there_keeps_the_width_of_the_fleet():
+    state = np.zeros((300, 50), np.int8)
+    state[:, :10] = chains(np.full(10, 0.4), 0.8, 300, 0)
+    pairs = count(state).pairs
+    found = posterior(pairs, Prior(20.0, 30.0, 2.24, 0.3, 0.8), HALF_HOUR)
+    low, high = (np.exp(-HALF_HOUR / (2.24 * np.exp(z * 0.3))) for z in (-1.96, 1.96))
+    np.testing.assert_allclose(found.correlation_low[10:], low, atol=0.01)
+    np.testing.assert_allclose(found.correlation_high[10:], high, atol=0.01)
+
+
+def test_intervals_cover_where_few_come_or_go():
+    # Devices that are nearly always on, most of them without a transition. Binomial, and 4 % for the fitted fleets'
+    # own errors, which devices share: fails by chance in less than 1 of 100.
+    inside = []
+    for seed in (2, 50):
+        generator = np.random.default_rng(seed)
+        lam, pi = np.exp(-HALF_HOUR / (4 * np.exp(generator.standard_normal(60)))), generator.beta(60, 1, 60)
+        pairs = count(chains(pi, lam, 100, seed)).pairs
+        fleet = population(pairs, HALF_HOUR)
+        found = posterior(pairs, fleet.prior, HALF_HOUR, fleet.others)
+        inside.append((found.correlation_low <= lam) & (lam <= found.correlation_high))
+    assert np.mean(inside) > 0.95 - 2.5 * (0.95 * 0.05 / 120) ** 0.5 - 0.04
 
 
 def test_the_fleet_is_recovered_with_its_errors():

@@ -85,7 +85,7 @@ def test_every_row_has_its_place(tmp_path):
         "a,9,3",
         "a,7,7",
     ]
-    lines += ["a,5", "a,5,6,7", "a,1,99999999999", "b,5,1e300"]
+    lines += ["a,5", "a,5,6,7", "a,99999999990,99999999999", "b,5,1e300"]
     path = write(tmp_path / "log", "\n".join(lines).encode() + b"\nb\xff,5,6\nb\0,5,6\n")
     log = read(path)
     assert kinds(log) == {
@@ -230,14 +230,24 @@ def test_kinds_of_rows_are_chosen():
     assert not any("rows of other kinds only" in note for note in kept.account.notes)
 
 
-def test_a_stay_without_an_end_is_its_own_kind():
-    frame = pl.DataFrame({"device": ["a", "a", "b"], "start": ["0", "7", ""], "end": ["5", "", ""]})
+def test_a_stay_without_an_end_lasts_until_the_log_ends():
+    frame = pl.DataFrame(
+        {"device": [*"aabcd", "a"], "start": ["0", "7", "", "3", "9", "5"], "end": ["5", "", "", "", "", ""]}
+    )
     log = read(frame)
+    assert log.devices == ("a", "c")
+    assert log.intervals.rows() == [(0, 0, 5000), (0, 7000, 9000), (1, 3000, 9000)]
     assert kinds(log) == {
-        "rows without an end (still there?)": (1, "left out"),
         "rows without a time": (1, "left out"),
+        "rows without an end, of devices that have a later row": (1, "left out"),
+        "rows without an end that begin when the log or their window ends": (1, "left out"),
+        "rows without an end (still there)": (2, "taken as there until the log ends"),
     }
-    assert log.account.used == 1
+    assert log.account.used == 3
+    windows = pl.DataFrame({"device": ["a", "c"], "start": [0, 0], "end": [8, 20]})
+    assert read(frame, windows=windows).intervals.rows() == [(0, 0, 5000), (0, 7000, 8000), (1, 3000, 20_000)]
+    still = pl.DataFrame({"device": ["a", "c"], "start": [0, 0], "end": [30, None]})
+    assert read(frame, windows=still).windows.rows() == [(0, 0, 30_000), (1, 0, 30_000)]
 
 
 def test_devices_are_sorted_by_number_or_name():

@@ -60,7 +60,7 @@ def test_an_hour_that_never_was_is_left_out():
     table = frame("2024-03-31T02:30", "2024-03-31T01:30", hour=["2024-03-31T05:00"] * 2)
     log = read(table, zone="Europe/Berlin")
     assert log.account.used == 1
-    assert log.account.issues[0].kind == "rows whose time cannot be read"
+    assert log.account.issues[0].kind == "rows in an hour that never was (clocks are set forward)"
 
 
 def test_the_logs_own_clock():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedtide.errors import InvalidInput
-from fedtide.fleet import resemble
+from fedtide.fleet import Lengths, resemble
 from fedtide.fleet.resemblance import WORDS
 
 
@@ -74,3 +74,18 @@ def test_fleets_of_another_shape_are_refused(model_by_hand):
         resemble(model, [np.zeros((30, 3), bool)])
     with pytest.raises(InvalidInput, match="nothing observed"):
         resemble(model_by_hand(np.full((30, 3), -1)), [np.zeros((30, 3), bool)] * 2)
+
+
+def test_what_was_fitted_is_marked(model_by_hand, chains):
+    record = chains(96, 6, 1)
+    model, others = model_by_hand(record), [chains(96, 6, seed) for seed in (2, 3)]
+    assert [check.name for check in resemble(model, others)[0] if check.fitted] == ["hourly_deviation"]
+    runs = Lengths(0.5, 1.0, 4.0, 3)
+    fitted = {c.name for c in resemble(model._replace(stays=runs, absences=runs), others)[0] if c.fitted}
+    assert {"stay_50", "absence_90", "back_in_an_hour", "hourly_deviation"} < fitted
+    assert "longest_absence" not in fitted
+
+
+def test_nobody_was_ever_here(model_by_hand, chains):
+    nobody = np.zeros((96, 6), np.int8)
+    assert resemble(model_by_hand(nobody), [nobody == 1, nobody == 1])[0] == ()

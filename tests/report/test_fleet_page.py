@@ -1,5 +1,6 @@
 """The page of a fitted fleet, from a model and a diagnosis."""
 
+import html
 import re
 
 import numpy as np
@@ -242,10 +243,30 @@ def test_what_the_generator_misses_is_named(diagnosis):
         "agrees with the record in 1. It misses long absences (recorded 19.5 h, generated 17 to 18.5 h) and quick"
         " returns (recorded 20.0%, generated 5.0 to 15.0%)."
     )
+    kept = fleet_words.generator(none._replace(checks=(good._replace(fitted=True), bad)))
+    assert kept.startswith("On 1 statistic that it was not fitted on, the generator agrees with the record in none.")
+    assert kept.endswith("Of 1 statistic that it was fitted on it keeps all.")
     far = [Check(name, "…", 9.0, 1.0, 0.0, 2.0, False) for name in ("stay_10", "stay_50", "stay_90")]
     assert said.count("recorded ") == 2
     assert fleet_words.generator(none._replace(checks=(bad, *far))).endswith("2 h); by less, long absences.")
     assert "in none." in fleet_words.generator(none._replace(checks=(bad,)))
+
+
+def test_so_many_questions_are_told(model, diagnosis, page):
+    asked = sum(found.holds is not None for found in diagnosis.findings)
+    told = f"{asked} questions were asked; verdicts allow for that, at 5% for all of them together (Holm's rule)"
+    assert told in html.unescape(page)
+    assert told in sentences(model, diagnosis)[1]
+
+
+def test_numbers_that_were_edited_are_told(monkeypatch, model, diagnosis, advice, page):
+    for name in ("devices", "differences"):  # figures take long, and are no matter here
+        monkeypatch.setattr(fleet_figures, name, lambda model: None)
+    monkeypatch.setattr(fleet_findings, "finding", lambda model, found: None)
+    edited = Diagnosis((), (), (), {}, 39, 0, edited=True)
+    assert fleet_words.EDITED not in page
+    assert fleet_words.EDITED in render(model, edited, advice, {})
+    assert sentences(model, edited)[-1] == fleet_words.EDITED
 
 
 def test_a_figure_that_disagrees_with_its_test_says_why(model):

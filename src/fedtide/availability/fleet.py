@@ -254,7 +254,7 @@ def fleet(
 
     With a path: the devices themselves where `clients` is their number (or not given), otherwise as many drawn from
     the fleet's distribution, by `population_seed`. With `recorded` the log itself is replayed, round by round: whole
-    days, what was not observed drawn given what was; another number of `clients` is drawn from its devices. Without a
+    days, what was not observed drawn given what was; fewer `clients` are drawn from its devices. Without a
     path: the numbers of `Fleet`.
     """
     written = {
@@ -279,7 +279,8 @@ def fleet(
 def replay(path: "str | Path | FleetModel", clients: int | None = None, population_seed: int = 0) -> Trace:
     """The record of a fitted fleet, replayed from its first round and again from its end; see `fleet`.
 
-    Fewer `clients` than devices are drawn without repetition among those observed at all, more with.
+    Fewer `clients` than devices are drawn without repetition among those observed at all. More are refused: copies of a
+    device would come and go as one, as no devices of the record do.
     """
     from fedtide.fleet.fill import filled, whole_days
     from fedtide.fleet.storage import load_model
@@ -290,6 +291,8 @@ def replay(path: "str | Path | FleetModel", clients: int | None = None, populati
     clients = count_clients(clients) or len(model.devices)
     if clients != len(model.devices):
         seen = np.flatnonzero(model.devices["observed"].to_numpy() > 0)
+        few = f"{len(seen)} or fewer: so many devices were recorded; without recorded = true new ones are drawn"
+        require(clients <= len(seen), "clients", clients, few)
         random = np.random.default_rng([seed, 0xF1EE7])
-        record = record[:, np.sort(random.choice(seen, clients, replace=clients > len(seen)))]
+        record = record[:, np.sort(random.choice(seen, clients, replace=False))]
     return Trace(record)

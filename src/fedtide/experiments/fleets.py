@@ -1,6 +1,8 @@
 """From a log to a fitted fleet, diagnosed: what `fedtide fleet fit` does."""
 
+import hashlib
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +26,7 @@ from fedtide.fleet import (
     load_model,
     resemble,
 )
+from fedtide.fleet.storage import TOML
 
 GENERATED = 99
 """Fleets that are generated to be compared with the record."""
@@ -51,7 +54,9 @@ class FittedFleet(NamedTuple):
             found = written["diagnosis"]
             findings = tuple(Finding(**_pairs(f, "null")) for f in found["findings"])
             checks = tuple(Check(**c) for c in found["checks"])
-            diagnosis = Diagnosis(**{**found, "findings": findings, "checks": checks, "theory": tuple(found["theory"])})
+            plain = {"findings": findings, "checks": checks, "theory": tuple(found["theory"])}
+            edited = written.get("model") not in (None, _digest(Path(folder)))
+            diagnosis = Diagnosis(**{**found, **plain, "edited": edited})
             return FittedFleet(model, diagnosis, pl.DataFrame(written["advice"]))
         except OSError as error:
             raise FedtideError(f"{path}: {error.strerror or error}; run fedtide fleet fit first") from error
@@ -65,10 +70,10 @@ class FittedFleet(NamedTuple):
             "findings": [f._asdict() for f in self.diagnosis.findings],
             "checks": [c._asdict() for c in self.diagnosis.checks],
         }
-        text = json.dumps({"diagnosis": found, "advice": self.advice.to_dict(as_series=False)}, ensure_ascii=False)
-        with atomic(folder / _DIAGNOSIS) as temporary:
-            temporary.write_text(text + "\n", "utf-8")
         self.model.save(folder)
+        written = {"diagnosis": found, "advice": self.advice.to_dict(as_series=False), "model": _digest(folder)}
+        with atomic(folder / _DIAGNOSIS) as temporary:
+            temporary.write_text(json.dumps(written, ensure_ascii=False) + "\n", "utf-8")
 
     def report(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:
         """Writes the page: words, figures and tables in one HTML file."""
@@ -104,6 +109,12 @@ def _generated(model: FleetModel, seed: int, report: Progress) -> list[np.ndarra
         found.append(process.sample(seed + i, rounds))
     report("generating", GENERATED, GENERATED)
     return found
+
+
+def _digest(folder: Path) -> str:
+    """Of the numbers in the model's TOML, whatever its layout: they may be edited after the diagnosis."""
+    table = tomllib.loads((folder / TOML).read_text("utf-8"))
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()
 
 
 def _pairs(table: dict[str, Any], *names: str) -> dict[str, Any]:

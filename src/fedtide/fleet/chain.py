@@ -96,12 +96,15 @@ def grid(
         centre, spread = (centre[0], middle), (spread[0], wide)
     steps = [np.linspace(-REACH, REACH, count) for count in points]
     found = None
-    for _ in range(3 if others else 2):
+    for _ in range(3 if len(others) > 1 else 2):
         u, v = (c[:, None] + s[:, None] * step for c, s, step in zip(centre, spread, steps, strict=True))
         found = Grid(u, v, log_likelihood(pairs, u, v, round_hours))
-        fleets = others or (prior,)
-        weight = sum((weights(found, fleet)[0] for fleet in fleets), np.zeros(())) / len(fleets)
-        centre, spread = zip(*(_moments(at, weight.sum(axis)) for at, axis in ((u, 2), (v, 1))), strict=True)
+        if others:
+            weight, _, of_v = _believed(found, pairs, others)
+        else:
+            weight, _ = weights(found, prior)
+            of_v = weight.sum(1)
+        centre, spread = zip(_moments(u, weight.sum(2)), _moments(v, of_v), strict=True)
     assert found is not None
     return found
 
@@ -129,6 +132,22 @@ def weights(found: Grid, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
     return weight / total, (top + np.log(total))[:, 0, 0] + found.log_cell
 
 
+def _believed(found: Grid, pairs: Pairs, fleets: Sequence[Prior]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Over the fleets: posterior weights [n, I, J] of who is not never there, P(never there) [n], weights of log τ
+    [n, J] of anyone. Who is never there says nothing about its τ, which stays as wide as the fleet's."""
+    weight, never, of_v = np.zeros(()), np.zeros(()), np.zeros(())
+    for fleet in fleets:
+        own, marginal = weights(found, fleet)
+        gone = never_there(pairs, marginal, fleet.never)
+        height = log_prior(fleet, found.u[:, :1], found.v)[1]
+        plain = np.exp(height - height.max(1, keepdims=True))
+        plain /= plain.sum(1, keepdims=True)
+        weight = weight + own / len(fleets)
+        never = never + gone / len(fleets)
+        of_v = of_v + ((1 - gone)[:, None] * own.sum(1) + gone[:, None] * plain) / len(fleets)
+    return weight, never, of_v
+
+
 def silent(pairs: Pairs) -> np.ndarray:
     """[N] bool: observed, and in no observed round here."""
     on = pairs.first[1] + pairs.counts[:, [1, 3]].sum(axis=(0, 1))
@@ -150,13 +169,9 @@ def chunks(pairs: Pairs, size: int = CHUNK) -> Iterator[Pairs]:
 
 
 def _posterior(pairs: Pairs, prior: Prior, fleets: Sequence[Prior], round_hours: float) -> Posterior:
-    found = grid(pairs, prior, round_hours, others=fleets if len(fleets) > 1 else ())
-    weight, never = np.zeros(()), np.zeros(())
-    for fleet in fleets:
-        believed, marginal = weights(found, fleet)
-        weight = weight + believed / len(fleets)
-        never = never + never_there(pairs, marginal, fleet.never) / len(fleets)
-    of_u, of_v = weight.sum(2), weight.sum(1)
+    found = grid(pairs, prior, round_hours, others=fleets)
+    weight, never, of_v = _believed(found, pairs, fleets)
+    of_u = weight.sum(2)
     pi, lam = expit(found.u), np.exp(-round_hours * np.exp(-found.v))
     mean, mean_lam = (of_u * pi).sum(1), (of_v * lam).sum(1)
     square, square_lam = (of_u * pi**2).sum(1), (of_v * lam**2).sum(1)
@@ -165,7 +180,7 @@ def _posterior(pairs: Pairs, prior: Prior, fleets: Sequence[Prior], round_hours:
     come = pi[:, :, None] * (1 - lam[:, None, :])
     stay = lam[:, None, :] + come
     off_mean, off_square = (1 - never) * (mean - both), (1 - never) * (weight * come**2).sum(axis=(1, 2))
-    on_mean, on_square = mean_lam + mean - both, (weight * stay**2).sum(axis=(1, 2))
+    on_mean, on_square = (weight * stay).sum(axis=(1, 2)), (weight * stay**2).sum(axis=(1, 2))
     low, high = (
         np.where(q <= never, 0, expit(_quantile(found.u, of_u, (q - never) / np.maximum(1 - never, 1e-12))))
         for q in (0.025, 0.975)
@@ -206,27 +221,30 @@ def _mode(pairs: Pairs, prior: Prior, round_hours: float) -> tuple[tuple[np.ndar
     for _ in range(40):
         f = value(at, h)
         slope = np.stack([f[:, 2, 1] - f[:, 0, 1], f[:, 1, 2] - f[:, 1, 0]]) / (2 * h)
-        uu, vv, uv = _curvature(f, h)
+        uu, vv, uv = _curvature(f, h, prior.sigma)
         size = uu * vv - uv**2
         step = np.stack([vv * slope[0] - uv * slope[1], uu * slope[1] - uv * slope[0]]) / size
-        step = np.clip(step, -1.5, 1.5)
+        step = step * np.minimum(1, 1.5 / np.maximum(np.abs(step).max(0), 1e-12))
         for _ in range(6):  # halved where it would not climb
             worse = value(at + step) < f[:, 1, 1] - 1e-9
             if not worse.any():
                 break
             step = np.where(worse, step / 2, step)
+        else:
+            step = np.where(value(at + step) < f[:, 1, 1] - 1e-9, 0, step)
         at = at + step
         if np.abs(step).max(initial=0) < 1e-4:
             break
-    uu, vv, uv = _curvature(value(at, h), h)
+    uu, vv, uv = _curvature(value(at, h), h, prior.sigma)
     size = uu * vv - uv**2
-    return tuple(at), (np.sqrt(vv / size), np.sqrt(uu / size))
+    # A device that never moved may bend upwards in log τ; its posterior is hardly wider than the prior all the same.
+    return tuple(at), (np.sqrt(vv / size), np.minimum(np.sqrt(uu / size), 1.5 * prior.sigma))
 
 
-def _curvature(f: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _curvature(f: np.ndarray, h: float, sigma: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Minus the Hessian, made positive definite."""
     uu = np.maximum((2 * f[:, 1, 1] - f[:, 2, 1] - f[:, 0, 1]) / h**2, 1e-2)
-    vv = np.maximum((2 * f[:, 1, 1] - f[:, 1, 2] - f[:, 1, 0]) / h**2, 1e-2)
+    vv = np.maximum((2 * f[:, 1, 1] - f[:, 1, 2] - f[:, 1, 0]) / h**2, 0.5 / sigma**2)
     uv = -(f[:, 2, 2] + f[:, 0, 0] - f[:, 2, 0] - f[:, 0, 2]) / (4 * h**2)
     most = 0.95 * np.sqrt(uu * vv)
     return uu, vv, np.clip(uv, -most, most)

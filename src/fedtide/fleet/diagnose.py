@@ -1,6 +1,7 @@
-"""Does a two-state chain describe this fleet at this round length? Six questions, each against simulated fleets."""
+"""Does a two-state chain describe this fleet at this round length? Seven questions, each against simulated fleets."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from fedtide.fleet.diagnosis import Diagnosis, Finding
 from fedtide.fleet.diagnosis_words import undecided
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.nulls import Chains, Evidence, chunks, clocked, evidence, steady, taken_for_memory
+from fedtide.fleet.several import Conclude, judged
 from fedtide.fleet.slots import Slots
 from fedtide.fleet.theory_words import theory
 
@@ -48,7 +50,9 @@ def diagnose(
 
     Each statistic is computed in the same way on `simulated` fleets of independent chains, fitted to the record, with
     the record's missing entries. Looks at regular devices that came and went, at most `most_devices` of them (drawn
-    with `seed`). `progress(done, total)` is called as fleets are simulated.
+    with `seed`). `progress(done, total)` is called as fleets are simulated. Up to seven questions are asked: a verdict
+    `holds = False` allows for that (Holm's rule, `several.judged`), so that 5 % of fleets of true chains have any; `p`
+    is that of each question alone.
     """
     whole("simulated", simulated, 39)  # fewer cannot reach 5 % on two sides
     whole("most_devices", most_devices, _LEAST_DEVICES)
@@ -72,13 +76,13 @@ def examine(
         return tuple(undecided(name, question, reason) for name, question in _QUESTIONS.items()), None
     found = evidence(slots, which)
     done = _Progress(progress, 2 * simulated if homogeneity.day_is_readable(found) else simulated)
-    findings = _put(_STEADY, found, steady(found), simulated, np.random.default_rng([seed, 6, 1]), done)
+    asked = _put(_STEADY, found, steady(found), simulated, np.random.default_rng([seed, 6, 1]), done)
     daily = clocked(found) if homogeneity.day_is_readable(found) else None
     if daily is None:
-        findings += tuple(conclude({}, {}, found) for _, conclude in _CLOCKED)
+        asked += tuple(partial(conclude, {}, {}, found) for _, conclude in _CLOCKED)
     else:
-        findings += _put(_CLOCKED, found, daily, simulated, np.random.default_rng([seed, 6, 2]), done)
-    return findings, None if daily is None else taken_for_memory(found, daily)
+        asked += _put(_CLOCKED, found, daily, simulated, np.random.default_rng([seed, 6, 2]), done)
+    return judged(asked), None if daily is None else taken_for_memory(found, daily)
 
 
 def _chosen(model: FleetModel, most: int, seed: int) -> np.ndarray:
@@ -112,8 +116,8 @@ class _Progress:
 
 def _put(
     questions, found: Evidence, chains: Chains, simulated: int, generator: np.random.Generator, progress: _Progress
-) -> tuple[Finding, ...]:
-    """Measure the record and the simulated fleets alike, then conclude."""
+) -> tuple[Conclude, ...]:
+    """Measure the record and the simulated fleets alike; conclusions, for each level."""
     recorded: list[Measured] = [measure(found.here, found) for measure, _ in questions]
     null: list[dict[str, list[np.ndarray]]] = [{name: [] for name in kept} for kept in recorded]
     for here in chunks(chains, found.clock.rounds, simulated, generator):
@@ -123,5 +127,6 @@ def _put(
         progress.add(here.shape[1])
     whole_null = [{name: np.concatenate(parts) for name, parts in kept.items()} for kept in null]
     return tuple(
-        conclude(one, many, found) for (_, conclude), one, many in zip(questions, recorded, whole_null, strict=True)
+        partial(conclude, one, many, found)
+        for (_, conclude), one, many in zip(questions, recorded, whole_null, strict=True)
     )

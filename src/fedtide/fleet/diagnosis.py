@@ -7,13 +7,14 @@ class Finding(NamedTuple):
     """One question put to the record, with the answer and what it is based on.
 
     The null is what the same statistic gives on fleets simulated from the fitted chains, with the same missing
-    entries. `p` is the share of them that is at least as extreme, (1 + more) / (1 + simulated).
+    entries. `p` is the share of them that is at least as extreme, (1 + more) / (1 + simulated), question by question;
+    `holds` is False where that is too small for one of several questions, at 5 % for all of them together (Holm).
     """
 
     name: str  # order, homogeneity, week, dwell, day_later, together, together_after_clock
     question: str
     sentence: str  # the answer in plain words, with its numbers
-    holds: bool | None  # whether the chain is adequate in this respect at 5 %; None where the record cannot say
+    holds: bool | None  # whether the chain is adequate in this respect; None where the record cannot say
     statistic: float | None
     null: tuple[float, float] | None  # 95 % of the simulated values: low, high
     p: float | None
@@ -21,7 +22,7 @@ class Finding(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A statistic that the generator was not fitted on: in the record, and in fleets that it generates."""
+    """A statistic of the record, and of fleets that the generator gives."""
 
     name: str
     words: str
@@ -30,6 +31,7 @@ class Check(NamedTuple):
     low: float  # 95 % of generated fleets
     high: float
     inside: bool
+    fitted: bool = False  # the generator was fitted on it: that it agrees says only that it was kept
 
 
 class Diagnosis(NamedTuple):
@@ -41,3 +43,4 @@ class Diagnosis(NamedTuple):
     curves: dict[str, Any]  # for figures: hourly share, run lengths, number available; recorded and generated band
     simulated: int  # fleets behind each null
     devices: int  # devices that the tests looked at
+    edited: bool = False  # the model's numbers were changed after this diagnosis of it

@@ -86,7 +86,9 @@ def _longest(found: Evidence) -> int:
     return max(2, min(found.clock.rounds, round(48 / found.hours)))
 
 
-def conclude(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence) -> Finding:
+def conclude(
+    recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence, level: float = LEVEL
+) -> Finding:
     away, there = recorded["ended"][0]
     if min(away, there) < _LEAST_RUNS:
         reason = (
@@ -95,7 +97,7 @@ def conclude(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found
         return undecided("dwell", QUESTION, reason)
     distance, chance = float(recorded["distance"][0]), band(null["distance"])
     p = above(distance, null["distance"])
-    holds, able, names = p > LEVEL, found.testable, _classes(found.hours)
+    holds, able, names = p > level, found.testable, _classes(found.hours)
     few = f"{there} stays and {away} absences that were seen from beginning to end"
     if holds:
         sentence = f"Stays and absences are as long as a chain makes them, as far as {few} can tell."

@@ -43,30 +43,34 @@ def _by(here: np.ndarray, found: Evidence, group: np.ndarray, groups: int) -> di
     return {"ratio": likelihood_ratio(counts), "rates": pooled(counts).ratio}
 
 
-def conclude(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence) -> Finding:
+def conclude(
+    recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence, level: float = LEVEL
+) -> Finding:
     if not recorded:
         return undecided("homogeneity", QUESTION, day_is_not(found))
     same = "nothing in this record speaks against chances that are the same at all hours."
-    return _conclude("homogeneity", QUESTION, "over the day", same, BLOCKS, recorded, null, found)
+    return _conclude("homogeneity", QUESTION, "over the day", same, BLOCKS, recorded, null, found, level)
 
 
-def conclude_week(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence) -> Finding:
+def conclude_week(
+    recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence, level: float = LEVEL
+) -> Finding:
     if not recorded:
         reason = "the log's clock has no date"
         if found.clock.weekdays is not None:
             reason = f"the record is {found.days:.1f} days long, and fourteen are needed"
         return undecided("week", WEEK_QUESTION, reason)
     same = "nothing in this record speaks against weekends that are like other days."
-    return _conclude("week", WEEK_QUESTION, "over the week", same, DAYS, recorded, null, found)
+    return _conclude("week", WEEK_QUESTION, "over the week", same, DAYS, recorded, null, found, level)
 
 
-def _conclude(name, question, over, same, groups, recorded, null, found: Evidence) -> Finding:
+def _conclude(name, question, over, same, groups, recorded, null, found: Evidence, level: float) -> Finding:
     able = found.testable
     if not able.any():
         return undecided(name, question, "no device came and went often enough")
     tests = rejections(recorded["ratio"][:, able], null["ratio"][:, able])
     p, chance = above(tests.share, tests.null), band(tests.null)
-    holds = p > LEVEL
+    holds = p > level
     head = (
         f"For {percent(tests.share)} % of {able.sum()} devices the chances of coming and going change {over}, by a test"
         f" at 5 % ({span(*chance)} % would by chance): "

@@ -28,13 +28,15 @@ def measure(here: np.ndarray, found: Evidence) -> dict[str, np.ndarray]:
     return {"ratio": likelihood_ratio(counts), "rates": pooled(counts).ratio}
 
 
-def conclude(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence) -> Finding:
+def conclude(
+    recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence, level: float = LEVEL
+) -> Finding:
     able = found.testable
     if not able.any():
         return undecided("order", QUESTION, "no device came and went often enough")
     tests = rejections(recorded["ratio"][:, able], null["ratio"][:, able])
     p, chance = above(tests.share, tests.null), band(tests.null)
-    holds = p > LEVEL
+    holds = p > level
     head = (
         f"In rounds of {length(found.clock.round_seconds)}, {percent(tests.share)} % of {able.sum()} devices reject a"
         f" first-order chain at 5 % ({span(*chance)} % would by chance): "

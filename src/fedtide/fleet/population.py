@@ -86,10 +86,9 @@ def _climb(
 
         low, high = point + _REGION * np.array([1, 1, min(prior.sigma, 1), 1, 1])
         low[3] = max(low[3], np.log(_SIGMA))
-        found = minimize(
-            objective, point[:free], jac=True, method="L-BFGS-B", bounds=list(zip(low[:free], high[:free], strict=True)),
-            options={"gtol": 1e-3 * max(devices, 1) ** 0.5},
-        )  # fmt: skip
+        bounds = list(zip(low[:free], high[:free], strict=True))
+        options = {"gtol": 1e-3 * max(devices, 1) ** 0.5}
+        found = minimize(objective, point[:free], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         moved = np.abs(found.x - point[:free]).max()
         point = np.r_[found.x, fixed]
         if moved < 0.02:
@@ -155,7 +154,11 @@ def _covariance(
     scores = _marginal(grids, point, weak)[1][:, :free]
     # The weak prior's own curvature is part of J, as it is of H: it is one observation more, with that variance.
     spread = scores[1:].T @ scores[1:] + np.diag(1 / weak[1][:free] ** 2)
-    if sum(int((part.counts[:, 1:3].sum(axis=(0, 1)) > 0).sum()) for _, part in grids) < LEAST:
+    movers = sum(int((part.counts[:, 1:3].sum(axis=(0, 1)) > 0).sum()) for _, part in grids)
+    if not movers:  # nobody came or went: τ is as unknown as it was, far beyond the curvature at the maximum
+        information[2, :], information[:, 2] = 0, 0
+        information[2, 2] = 1 / weak[1][2] ** 2
+    if movers < LEAST:
         spread = information
     inverse = np.linalg.inv(information)
     covariance = np.zeros((5, 5))

@@ -51,7 +51,9 @@ def measure(here: np.ndarray, found: Evidence) -> dict[str, np.ndarray]:
     return {"correlation": autocorrelation(here, found.seen, min(2 * _day(found), len(here) - 1))}
 
 
-def conclude(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence) -> Finding:
+def conclude(
+    recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence, level: float = LEVEL
+) -> Finding:
     if not recorded:
         return undecided("day_later", QUESTION, day_is_not(found))
     # What short records take away is the same for simulated chains, whose own correlation is known: put it back.
@@ -60,7 +62,7 @@ def conclude(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found
     day, curve, chains = _day(found), recorded["correlation"][0] + short, null["correlation"] + short
     value, chance = float(curve[day]), band(chains[:, day])
     p = apart(value, chains[:, day])
-    holds = p > LEVEL
+    holds = p > level
     numbers = f"{value:.2f} ({chance[0]:.2f} to {chance[1]:.2f} by chance for chains that forget)"
     if holds:
         sentence = f"No: the correlation of a device with itself a day later is {numbers}."

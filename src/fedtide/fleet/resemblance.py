@@ -1,4 +1,4 @@
-"""Does a generated fleet look like the recorded one, in what the generator was not fitted on?"""
+"""Does a generated fleet look like the recorded one, in what the generator was fitted on and in what it was not?"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,9 +37,10 @@ def resemble(model: FleetModel, generated: Sequence[np.ndarray]) -> tuple[tuple[
     """Statistics and curves of the record and of generated fleets (bool [rounds, devices], the model's own devices and
     rounds) with the record's missing entries. `inside`: recorded within 95 % of the generated.
 
-    Of 13 such checks on a fleet that is generated itself, about 0.7 are outside. The hourly share is what a generator
-    with a clock is fitted on, and the lengths of stays and absences where they are not a chain's (`lengths`): they are
-    here to see that they were kept.
+    Of 13 such checks on a fleet that is generated itself, about 0.7 are outside. Some are `fitted`, and are here to see
+    that they were kept: the hourly share; the lengths of stays and absences, and so returns within an hour, where they
+    are not a chain's (`lengths`); the swings of the number here where clusters were found. The level of τ is set to
+    the record's number of changes, which is no check itself. No checks where nobody was ever here.
     """
     require(len(generated) >= _LEAST_FLEETS, "generated", len(generated), f"{_LEAST_FLEETS} fleets or more")
     for fleet in generated:
@@ -56,8 +57,16 @@ def resemble(model: FleetModel, generated: Sequence[np.ndarray]) -> tuple[tuple[
     others = len(generated) / (len(generated) - 1)  # a generated fleet is compared with the mean of the others
     for number, (each, share) in enumerate(zip(looked, hourly, strict=True)):
         each["hourly_deviation"] = np.abs(share - centre)[known].max(initial=0) * (others if number else 1)
-    checks = (_check(name, [each[name] for each in looked]) for name in WORDS if name in looked[0])
+    names = [name for name in WORDS if name in looked[0]] if (model.record == HERE).any() else []
+    checks = (_check(name, [each[name] for each in looked], name in fitted_on(model)) for name in names)
     return tuple(check for check in checks if check), _curves(looked, slots)
+
+
+def fitted_on(model: FleetModel) -> set[str]:
+    """Names of the checks that a generator of this model is fitted on."""
+    runs = {name for name in WORDS if name.startswith(("stay_", "absence_"))} | {"back_in_an_hour"}
+    swings = {"variance_ratio", "number_sd"}
+    return {"hourly_deviation"} | (runs if model.stays else set()) | (swings if model.clusters else set())
 
 
 def _look(here: np.ndarray, seen: np.ndarray, slots: Slots) -> dict[str, Any]:
@@ -115,7 +124,7 @@ def _longest_absence(here: np.ndarray, seen: np.ndarray) -> float:
     return float(longest[seen.any(0)].mean()) if seen.any() else np.nan
 
 
-def _check(name: str, values: list[float]) -> Check | None:
+def _check(name: str, values: list[float], fitted: bool) -> Check | None:
     """None where there is nothing to compare: no stay was seen from beginning to end, say."""
     recorded, generated = float(values[0]), np.asarray(values[1:], float)
     if np.isnan(recorded) or np.isnan(generated).all():
@@ -123,7 +132,7 @@ def _check(name: str, values: list[float]) -> Check | None:
     low, high = np.nanquantile(generated, [0, 0.95] if name in _NOT_TOO_LARGE else [0.025, 0.975])
     low = 0.0 if name in _NOT_TOO_LARGE else low
     inside = bool(low - 1e-9 <= recorded <= high + 1e-9)
-    return Check(name, WORDS[name], recorded, float(np.nanmean(generated)), float(low), float(high), inside)
+    return Check(name, WORDS[name], recorded, float(np.nanmean(generated)), float(low), float(high), inside, fitted)
 
 
 def _curves(looked: list[dict[str, Any]], slots: Slots) -> dict[str, Any]:

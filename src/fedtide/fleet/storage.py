@@ -20,6 +20,7 @@ _NUMBERS = (
     "availability_low", "availability_high", "correlation", "correlation_se", "correlation_low", "correlation_high",
     "hours", "on_given_on", "on_given_on_se", "on_given_off", "on_given_off_se", "raw_availability", "raw_correlation",
 )  # fmt: skip
+_FURTHEST = 200_000_000_000  # seconds from 1970: calendars end in the year 9999
 _NULLABLE = ("raw_availability", "raw_correlation")
 
 
@@ -149,8 +150,8 @@ def _model(written: Written, path: Path) -> FleetModel:
         written.number("availability", "never_se", 0),
         written.number("availability", "negative", 0, whole=True),
     )
-    weekday = np.array(written.numbers("profile", "weekday", 7, -1)) if written.has("profile", "weekday") else None
-    hour = np.array(written.numbers("profile", "hour", 24, -1))
+    weekday = np.array(written.numbers("profile", "weekday", 7, -1, 6)) if written.has("profile", "weekday") else None
+    hour = np.array(written.numbers("profile", "hour", 24, -1, 23))
     for field, values in (("profile.hour", hour), ("profile.weekday", weekday)):
         if values is not None and (values == -1).all():
             raise InvalidInput(field, values.tolist(), "above −1 somewhere, or nobody is ever there")
@@ -163,13 +164,14 @@ def _model(written: Written, path: Path) -> FleetModel:
     record = np.ascontiguousarray(devices["record"].list.explode().to_numpy().reshape(len(devices), rounds).T)
     if not np.isin(np.unique(record), (-1, 0, 1)).all():
         raise FedtideError(f"{path}: record holds other numbers than −1, 0 and 1")
+    _same_rounds(devices, seconds, path)
     membership = devices["cluster"].to_numpy()
     return FleetModel(
         source=written.source,
         devices=devices.drop("record"),
         record=record,
         round_seconds=seconds,
-        start=written.number("rounds", "start", -math.inf, whole=True),
+        start=written.number("rounds", "start", -_FURTHEST, _FURTHEST, whole=True),
         zone=_zone(written.text("rounds", "zone")) if written.has("rounds", "zone") else None,
         distribution=distribution,
         profile=Profile(written.shares("share"), written.shares("share_se"), hour, weekday),
@@ -182,6 +184,17 @@ def _model(written: Written, path: Path) -> FleetModel:
         stays=_lengths(written, "stays"),
         absences=_lengths(written, "absences"),
     )
+
+
+def _same_rounds(devices: pl.DataFrame, seconds: int, path: Path) -> None:
+    """λ = exp(−round / τ) in each row: other rounds would make another record of the same states."""
+    forgets, hours = (devices[name].to_numpy().astype(float) for name in ("correlation", "hours"))
+    inner = (forgets > 1e-6) & (forgets < 1 - 1e-6)
+    if inner.any():
+        fitted = float(np.median(-3600 * hours[inner] * np.log(forgets[inner])))
+        if not 0.99 < seconds / fitted < 1.01:
+            allowed = f"{fitted:.0f}, the length of the rounds in {path.name}; for others fit the log again"
+            raise InvalidInput("rounds.seconds", seconds, allowed)
 
 
 def _lengths(written: Written, table: str) -> Lengths | None:

@@ -71,7 +71,7 @@ def _positive(model: FleetModel) -> str:
     head = "Every client is available sometimes (π > 0): "
     brief = int((kinds == "brief").sum())
     if not never and not seldom and not brief:
-        return f"{head}each of the {total} devices was here in this record."
+        return f"{head}{'the one device' if total == 1 else f'each of the {total} devices'} was here in this record."
     parts = []
     if never:
         was = "device was" if never == 1 else "devices were"
@@ -117,7 +117,7 @@ def rounds_until_known(pi: np.ndarray, lam: np.ndarray, close: float = _CLOSE) -
 def _known(pi: np.ndarray, lam: np.ndarray, seconds: int) -> str:
     needed = rounds_until_known(np.clip(pi, 1e-3, 1 - 1e-3), lam)
     middle, most = np.quantile(needed, [0.5, 0.9])
-    days = [f"{value * seconds / 86_400:.2g} days" for value in (middle, most)]
+    days = [f"{float(f'{value * seconds / 86_400:.2g}'):,g} days" for value in (middle, most)]
     return (
         f"Known π and λ: they have to be learnt. λ is within ± {_CLOSE} after about {_rounded(middle)} rounds of"
         f" {length(seconds)} ({days[0]}) for half of the clients, and after {_rounded(most)} ({days[1]}) for nine in"
@@ -134,7 +134,9 @@ def _estimates(found: dict[str, Finding], inflated: np.ndarray | None) -> str:
     head = "What estimators converge to: "
     steady = found["homogeneity"].holds and found["day_later"].holds is not False
     if found["homogeneity"].holds is None:
-        return head + "π and λ if the day does not matter, which this record is too short to say."
+        return (
+            head + "π and λ if the day does not matter, which this record cannot say (too short, or rounds too long)."
+        )
     if steady:
         return head + "with no daily cycle to be seen, the Bayesian estimates of π and λ converge to the chain's."
     gap = ""

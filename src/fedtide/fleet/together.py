@@ -87,11 +87,13 @@ def measure_after(here: np.ndarray, found: Evidence) -> dict[str, np.ndarray]:
     }
 
 
-def conclude(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence) -> Finding:
+def conclude(
+    recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence, level: float = LEVEL
+) -> Finding:
     reason = _too_few(found)
     if reason:
         return undecided("together", QUESTION, reason)
-    value, chance, p, holds = _test(recorded, null)
+    value, chance, p, holds = _test(recorded, null, level)
     numbers = _numbers(value, chance)
     if holds:
         sentence = f"Yes: {numbers}. As far as this record can tell, devices come and go independently."
@@ -102,12 +104,14 @@ def conclude(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found
     return Finding("together", QUESTION, sentence, holds, value, chance, p, _figure(recorded, null, found))
 
 
-def conclude_after(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence) -> Finding:
+def conclude_after(
+    recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], found: Evidence, level: float = LEVEL
+) -> Finding:
     name = "together_after_clock"
     reason = _too_few(found) or ("" if day_is_readable(found) else day_is_not(found))
     if reason:
         return undecided(name, AFTER_QUESTION, reason)
-    value, chance, p, holds = _test(recorded, null)
+    value, chance, p, holds = _test(recorded, null, level)
     numbers = _numbers(value, chance)
     if holds:
         sentence = (
@@ -124,11 +128,11 @@ def conclude_after(recorded: dict[str, np.ndarray], null: dict[str, np.ndarray],
 
 
 def _test(
-    recorded: dict[str, np.ndarray], null: dict[str, np.ndarray]
+    recorded: dict[str, np.ndarray], null: dict[str, np.ndarray], level: float
 ) -> tuple[float, tuple[float, float], float, bool]:
     value, chains = float(recorded["variance"][0]), null["variance"]
     p = apart(value, chains)
-    return value, band(chains), p, p > LEVEL
+    return value, band(chains), p, p > level
 
 
 def _numbers(value: float, chance: tuple[float, float]) -> str:

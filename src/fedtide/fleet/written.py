@@ -27,6 +27,10 @@ class Written:
     def __init__(self, tables: dict[str, Any]):
         self._tables = tables
         known = {"format", "source", *TABLES}
+        if tables.get("format", 1) != 1 or isinstance(tables.get("format"), bool):
+            raise InvalidInput("format", tables["format"], "1, which is all that this version reads")
+        if not isinstance(tables.get("clusters", []), list):
+            raise InvalidInput("clusters", "[clusters]", "tables, each headed [[clusters]]")
         for key, value in tables.items():
             if key not in known:
                 raise InvalidInput(key, value, one_of(key, known))
@@ -37,7 +41,7 @@ class Written:
                     if inner not in TABLES[key]:
                         raise InvalidInput(f"{key}.{inner}", table[inner], one_of(inner, TABLES[key]))
         self.source = str(tables.get("source", ""))
-        self.account = dict(tables.get("account", {}))
+        self.account = account_in(dict(tables.get("account", {})))
         self.clusters: list[dict[str, Any]] = list(tables.get("clusters", []))
 
     def has(self, table: str, key: str) -> bool:
@@ -74,6 +78,32 @@ def number_in(field: str, value: Any, low: float, high: float, whole: bool = Fal
             field, value, f"a {'whole ' if whole else ''}number {span if low > -math.inf else ''}".strip()
         )
     return value
+
+
+def account_in(table: dict[str, Any]) -> dict[str, Any]:
+    """What became of the log's rows, as a page tells it."""
+    for key in ("rows", "used"):
+        if key in table:
+            number_in(f"account.{key}", table[key], 0, math.inf, whole=True)
+    if not isinstance(table.get("form", ""), str):
+        raise InvalidInput("account.form", table["form"], "text")
+    texts_in("account.notes", table.get("notes", []))
+    issues = table.get("issues", [])
+    if not isinstance(issues, list) or not all(isinstance(issue, dict) for issue in issues):
+        raise InvalidInput("account.issues", issues, "tables, each headed [[account.issues]]")
+    for i, issue in enumerate(issues):
+        field = f"account.issues[{i}]"
+        number_in(f"{field}.count", issue.get("count"), 0, math.inf, whole=True)
+        for key in ("kind", "done"):
+            if not isinstance(issue.get(key), str):
+                raise InvalidInput(f"{field}.{key}", issue.get(key), "text")
+        texts_in(f"{field}.examples", issue.get("examples", []))
+    return table
+
+
+def texts_in(field: str, values: Any) -> None:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise InvalidInput(field, values, "a list of texts")
 
 
 def list_in(field: str, values: Any, count: int, low: float, high: float) -> tuple[float, ...]:

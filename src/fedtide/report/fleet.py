@@ -17,6 +17,7 @@ from fedtide.fleet.model import Cluster, FleetModel
 from fedtide.report import fleet_clock, fleet_figures, fleet_findings, svg, words
 from fedtide.report.fleet_generated import generated
 from fedtide.report.fleet_words import (
+    EDITED,
     KINDS,
     SHORT,
     VERDICTS,
@@ -31,6 +32,7 @@ from fedtide.report.fleet_words import (
     said,
     seen,
     sentences,
+    several,
     share,
     trust,
 )
@@ -38,8 +40,7 @@ from fedtide.report.page import environment
 
 __all__ = ["render", "sentences", "write"]
 
-_MOST_LISTED = 12
-_MOST_NAMED = 6
+_MOST_LISTED, _MOST_NAMED = 12, 6
 
 
 def render(model: FleetModel, diagnosis: Diagnosis, advice: pl.DataFrame, about: Mapping[str, Any]) -> str:
@@ -73,6 +74,7 @@ def render(model: FleetModel, diagnosis: Diagnosis, advice: pl.DataFrame, about:
         silent=_silent(diagnosis),
         simulated=diagnosis.simulated,
         looked=diagnosis.devices,
+        several=" ".join(several(diagnosis)), edited=EDITED if diagnosis.edited else "",
         theory=[_headed(text) for text in diagnosis.theory],
         generator=generator(diagnosis),
         checks=[_check(check) for check in diagnosis.checks],
@@ -266,6 +268,7 @@ def _check(check: Check) -> dict[str, Any]:
         "generated": figure_of(check, check.generated),
         "band": band_of(check),
         "inside": check.inside,
+        "fitted": check.fitted,
     }
 
 

@@ -114,12 +114,34 @@ def trust(model: FleetModel, diagnosis: Diagnosis) -> list[str]:
     chain, rounds = "two-state chain for each device", f"rounds of {length(model.round_seconds)}"
     if not good and not bad:
         return [f"This record is too small to say whether a {chain} describes the fleet in {rounds}."]
+    together = several(diagnosis)
     if not bad:
-        return [f"Nothing in this record speaks against a {chain} in {rounds}."]
+        return [f"Nothing in this record speaks against a {chain} in {rounds}.", *together]
     rest = "Long-run shares π need no chain and stand; how far off the rest is, the figures show."
     if not good:
-        return [f"In {rounds} a {chain} is a rough summary: it misses something of {listed(bad)}.", rest]
-    return [f"In {rounds} a {chain} can be trusted for {listed(good)}; it misses something of {listed(bad)}.", rest]
+        return [f"In {rounds} a {chain} is a rough summary: it misses something of {listed(bad)}.", rest, *together]
+    return [
+        f"In {rounds} a {chain} can be trusted for {listed(good)}; it misses something of {listed(bad)}.",
+        rest,
+        *together,
+    ]
+
+
+def several(diagnosis: Diagnosis) -> list[str]:
+    """How many questions were asked, and that verdicts allow for it."""
+    asked = sum(found.holds is not None for found in diagnosis.findings)
+    if asked < 2:
+        return []
+    return [
+        f"{asked} questions were asked; verdicts allow for that, at 5% for all of them together (Holm's rule), and p is"
+        " that of a question alone."
+    ]
+
+
+EDITED = (
+    "The numbers in fleet.toml were changed after the fit: findings, checks and what they mean for the theory are those"
+    " of the fleet as it was fitted."
+)
 
 
 def _available(model: FleetModel) -> list[str]:
@@ -199,14 +221,27 @@ def band_of(check: Check) -> str:
 
 
 def generator(diagnosis: Diagnosis) -> str:
-    """How many checks the generator passes, and what it misses."""
-    checks = diagnosis.checks
-    if not checks:
+    """How many checks the generator passes, and what it misses: apart, what it was fitted on."""
+    if not diagnosis.checks:
         return "The generator was not compared with the record."
+    fresh, kept = ([check for check in diagnosis.checks if check.fitted is fitted] for fitted in (False, True))
+    parts = []
+    if fresh:
+        parts.append(
+            f"On {count(len(fresh), 'statistic')} that it was not fitted on, the generator agrees with the record in "
+            f"{_agrees(fresh, 'misses')}"
+        )
+    if kept:
+        parts.append(
+            f"Of {count(len(kept), 'statistic')} that it was fitted on it keeps {_agrees(kept, 'does not keep')}"
+        )
+    return " ".join(parts)
+
+
+def _agrees(checks: Sequence[Check], misses: str) -> str:
     missed = sorted((check for check in checks if not check.inside), key=_distance, reverse=True)
-    head = f"On {count(len(checks), 'statistic')} that it was not fitted on, the generator agrees with the record in "
     if not missed:
-        return head + "all."
+        return "all."
     names = [_CHECKS.get(check.name, clean(check.words)) for check in missed]
     most = [
         f"{name} (recorded {figure_of(check, check.recorded)}, generated {band_of(check)})"
@@ -215,7 +250,7 @@ def generator(diagnosis: Diagnosis) -> str:
     rest = f"; by less, {listed(names[_MOST_MISSED:])}" if len(missed) > _MOST_MISSED else ""
     some = f"{len(checks) - len(missed)}" if len(missed) < len(checks) else "none"
     by_chance = " One in twenty is outside by chance." if len(missed) <= 0.1 * len(checks) else ""
-    return f"{head}{some}. It misses {listed(most)}{rest}.{by_chance}"
+    return f"{some}. It {misses} {listed(most)}{rest}.{by_chance}"
 
 
 def _distance(check: Check) -> float:
@@ -244,5 +279,11 @@ def _signed(value: float) -> str:
 
 def sentences(model: FleetModel, diagnosis: Diagnosis) -> list[str]:
     """For the terminal: what the fleet is like, each finding, what the generator misses."""
-    found = [f"{SHORT.get(f.name, f.name)} ({VERDICTS[f.holds]}): {said(f.sentence)}" for f in diagnosis.findings]
-    return [" ".join(answer(model)), " ".join(trust(model, diagnosis)), *found, generator(diagnosis)]
+    found = [f"{SHORT.get(f.name, f.name)} ({VERDICTS[f.holds]}): {_told(f.sentence)}" for f in diagnosis.findings]
+    edited = [EDITED] if diagnosis.edited else []
+    return [" ".join(answer(model)), " ".join(trust(model, diagnosis)), *found, generator(diagnosis), *edited]
+
+
+def _told(sentence: str) -> str:
+    """Without the yes or no to a question that is not in sight."""
+    return said(re.sub(r"^(Yes|No)(, the other way round)?: ", "", sentence))

@@ -4,7 +4,7 @@ import time
 
 
 def test_clients_that_fail_and_come_back(bench, record):
-    run = bench.run("short", app__faults="raise:0:0,nan:1:0,wait:2:1")
+    run = bench.run("short", app__faults="raise:0:0,nan:1:0,hang:2:1")
     run.start()
     run.marked("2-1")
     killed = time.time()

@@ -63,11 +63,7 @@ def _same_numbers(method, tmp_path):
     np.testing.assert_allclose(found, result.models[method][0], atol=1e-6, rtol=1e-6)
 
 
-def test_scaffold_gives_the_simulators_parameters(tmp_path):
-    _same_numbers("scaffold", tmp_path)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fedavg", "ca_fed", "fedvarp", "fednova", "fed_cvar_avg"])
-def test_other_methods_give_the_simulators_parameters(method, tmp_path):
+@pytest.mark.parametrize("method", ["fedavg", "ca_fed", "fedvarp", "scaffold", "fednova", "fed_cvar_avg"])
+def test_five_processes_give_the_simulators_parameters(method, tmp_path):
     _same_numbers(method, tmp_path)

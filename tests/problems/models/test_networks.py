@@ -15,6 +15,8 @@ SMALL = {
     "cifar_cnn": lambda **more: cifar_cnn((8, 8, 3), 3, channels=(2, 3), hidden=(5,), **more),
     "resnet9": lambda **more: resnet9((8, 8, 3), 3, width=2, **more),
 }
+# ResNet-9 takes longer to compile than all others together.
+QUICK = [pytest.param(name, marks=pytest.mark.slow if name == "resnet9" else ()) for name in SMALL]
 SHAPES = {"fashion_cnn": (8, 8), "lenet5": (8, 8), "cifar_cnn": (8, 8, 3), "resnet9": (8, 8, 3)}
 
 
@@ -80,7 +82,7 @@ def reference(name: str, p, x):
     return dense(p["dense"], x.max((1, 2)))
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", QUICK)
 def test_outputs_and_gradients_are_those_of_plain_convolutions(name):
     model, x = SMALL[name](), inputs(name)
     params = model.init(jax.random.key(1))
@@ -94,7 +96,7 @@ def test_outputs_and_gradients_are_those_of_plain_convolutions(name):
     np.testing.assert_allclose(ravel_pytree(ours[1])[0], ravel_pytree(theirs[1])[0], rtol=2e-4, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", QUICK)
 def test_clients_at_once_are_clients_one_by_one_without_a_convolution(name):
     model, x = SMALL[name](), inputs(name, 6).reshape(3, 2, *SHAPES[name])
     params = jax.vmap(model.init)(jax.random.split(jax.random.key(0), 3))

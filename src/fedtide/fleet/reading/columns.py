@@ -19,17 +19,20 @@ _ALIASES = {
         "id user user_id userid uid name uuid serial imei",
     ),
     "start": (
-        "start start_s start_ms start_time starttime start_ts begin begin_s begin_time began from obs_start_s "
-        "obs_start observed_from start_at started_at started start_date start_timestamp online_from on_from",
+        "start start_s start_ms start_us start_ns start_time starttime start_ts begin begin_s begin_ms begin_time "
+        "began from obs_start obs_start_s obs_start_ms observed_from start_at started_at started start_date "
+        "start_timestamp online_from on_from",
         "since first first_seen",
     ),
     "end": (
-        "end end_s end_ms end_time endtime end_ts stop stop_s stop_time to until obs_end_s obs_end observed_to "
-        "observed_until end_at ended_at ended end_date end_timestamp online_to on_to finish",
+        "end end_s end_ms end_us end_ns end_time endtime end_ts stop stop_s stop_ms stop_time to until obs_end "
+        "obs_end_s obs_end_ms observed_to observed_until end_at ended_at ended end_date end_timestamp online_to on_to "
+        "finish",
         "till last last_seen",
     ),
     "time": (
-        "time time_s time_ms timestamp timestamp_s timestamp_ms ts t datetime date_time moment at epoch",
+        "time time_s time_ms time_us time_ns timestamp timestamp_s timestamp_ms ts ts_s ts_ms t "
+        "datetime date_time moment at epoch",
         "date seen when",
     ),
     "state": ("state status available availability online is_available is_online", "event action value type up on"),
@@ -95,6 +98,14 @@ def note_ignored(table: Table, used: list[str], tally: Tally) -> None:
         if 2 <= len(values) <= 20 and not numbers:
             shown = ", ".join(value[:30] for value in values[:5]) + (", …" if len(values) > 5 else "")
             tally.note(f"Column {name} is ignored; it has {len(values)} values: {shown}. Choose with where.")
+
+
+def check_types(table: Table, chosen: Mapping[str, str], tally: Tally) -> None:
+    """Fails where a column is of no type that can be read."""
+    for ours, theirs in chosen.items():
+        kind = table.head[theirs].dtype
+        if kind.is_nested() or str(kind).startswith(("Binary", "Object")):
+            tally.fail(f"column {theirs} ({ours}) is of type {kind}; text, numbers or times are needed")
 
 
 def _candidates(ours: str, names: list[str]) -> list[str]:

@@ -1,8 +1,11 @@
 """From rows to spans: intervals, events and heartbeats, each in its own way."""
 
+from typing import cast
+
 import numpy as np
 import polars as pl
 
+from fedtide.fleet.reading.folds import without
 from fedtide.fleet.reading.rows import Rows
 from fedtide.fleet.reading.spans import Spans, covered, cut, merge
 from fedtide.fleet.reading.tally import LEFT_OUT, Tally
@@ -20,6 +23,7 @@ def intervals(rows: Rows, windows: Spans | None, names: list[str], tally: Tally)
             "rows outside of their device's windows", outside.sum(), LEFT_OUT, _shown(rows, outside, names, tally)
         )
         tally.add("rows partly outside of their device's windows", part.sum(), "cut", _shown(rows, part, names, tally))
+        _within(rows, outside, windows, names, tally)
         rows, spans = rows.only(~outside), spans.only(~outside)
     merged, overlaps, touches = merge(spans)
     tally.add(
@@ -37,9 +41,12 @@ def intervals(rows: Rows, windows: Spans | None, names: list[str], tally: Tally)
     return merged if windows is None else cut(merged, windows)
 
 
-def events(rows: Rows, windows: Spans | None, whole: bool, names: list[str], tally: Tally) -> tuple[Spans, Spans]:
+def events(
+    rows: Rows, gap: int | None, windows: Spans | None, whole: bool, names: list[str], tally: Tally
+) -> tuple[Spans, Spans]:
     """Spans and windows from changes of state: a state lasts until the device's next event, the last until its window
     ends. Before its first event nothing is known of a device; where windows are given, the opposite state is assumed.
+    In long gaps between polls nothing is known.
     """
     _backwards(rows, names, tally)
     rows = _in_order(rows, ["device", "start", "state", "number"])
@@ -79,7 +86,51 @@ def events(rows: Rows, windows: Spans | None, whole: bool, names: list[str], tal
     begin = min(int(windows.start.min()), int(time.min())) - 1 if len(windows.start) else int(time.min())
     before = Spans(device[early], np.full(early.sum(), begin), time[early])
     both = _in_order_spans(Spans(*(np.concatenate(pair) for pair in zip(spans, before, strict=True))))
+    if gap is not None or again.sum() * 2 > len(again):
+        windows = _polled(rows, gap, windows, begin, max(far, int(time.max()) + 1), tally)
     return cut(merge(both)[0], windows), windows
+
+
+def _polled(rows: Rows, gap: int | None, windows: Spans, begin: int, far: int, tally: Tally) -> Spans:
+    """The windows less the gaps between events: longer than `gap`, or 10 times what is usual for the device."""
+    device, time = rows.device, rows.start
+    last = np.append(device[1:] != device[:-1], True)
+    if not len(windows.device):
+        return windows
+    size = max(int(device[-1]), int(windows.device[-1])) + 1
+    opens, closes = np.full(size, far), np.full(size, begin)
+    np.minimum.at(opens, windows.device, windows.start)
+    np.maximum.at(closes, windows.device, windows.end)
+    between = np.where(last, closes[device], np.append(time[1:], far)) - time
+    known = pl.DataFrame({"device": device, "between": between}).filter(pl.Series(~last & (between > 0)))
+    if not known.height:
+        return windows
+    # The device's own median where it has three intervals or more, else the fleet's.
+    fleet = int(cast(float, known["between"].median()))
+    own = known.group_by("device").agg(pl.col("between").median(), pl.len()).filter(pl.col("len") >= 3)
+    usual = np.full(size, max(fleet, 1))
+    usual[own["device"].to_numpy()] = np.maximum(own["between"].to_numpy().astype(np.int64), 1)
+    limit = 10 * usual if gap is None else np.full(size, gap)
+    hole = between > limit[device]
+    first = np.flatnonzero(np.append(True, last[:-1]))
+    late = first[time[first] - opens[device[first]] > limit[device[first]]]
+    if gap is None:
+        tally.note(f"Most events repeat the state, as polls do; usually they are {fleet / 1000:g} s apart.")
+        if rows.state.all():
+            tally.note("All events say that a device is there: if who is gone has no rows, read them as heartbeats.")
+    count = int(hole.sum()) + len(late)
+    if not count:
+        return windows
+    over = "10 times what is usual for the device" if gap is None else f"{gap / 1000:g} s"
+    gaps = "1 gap" if count == 1 else f"{count:,} gaps"
+    tally.note(
+        f"In {gaps} of more than {over} without an event nothing is known of the device, "
+        "but for the usual time after the last event before."
+    )
+    at, who = time[hole], device[hole]
+    begins = np.concatenate([at + np.minimum(usual, limit)[who], opens[device[late]]])
+    holes = Spans(np.concatenate([who, device[late]]), begins, np.concatenate([at + between[hole], time[late]]))
+    return without(windows, holes)
 
 
 def heartbeats(rows: Rows, gap: int, windows: Spans | None, names: list[str], tally: Tally) -> Spans:
@@ -97,20 +148,45 @@ def heartbeats(rows: Rows, gap: int, windows: Spans | None, names: list[str], ta
             LEFT_OUT,
             _shown(rows, outside, names, tally),
         )
+        _within(rows, outside, windows, names, tally)
         rows = rows.only(~outside)
     device, time = rows.device, rows.start
-    between = np.diff(time)
-    joined = (device[1:] == device[:-1]) & (between <= gap)
+    between, same = np.diff(time), device[1:] == device[:-1]
+    joined = same & (between <= gap)
+    _beats(between[same], gap, tally)
     beat = int(np.median(between[joined])) if joined.any() else gap
+    usual = " (the usual time between two)" if joined.any() else ""
     first, last = np.concatenate([[True], ~joined]), np.append(~joined, True)
     tally.note(
-        f"A device is there from a heartbeat until {beat / 1000:g} s (the usual time between two) after the last of "
-        f"its run; heartbeats more than {gap / 1000:g} s apart are of different runs."
+        f"A device is there from a heartbeat until {beat / 1000:g} s{usual} after the last of its run; "
+        f"heartbeats more than {gap / 1000:g} s apart are of different runs."
     )
-    if not len(device):
-        return Spans(device, time, time)
     spans = Spans(device[first], time[first], time[last] + beat)
     return spans if windows is None else cut(spans, windows)
+
+
+def _beats(between: np.ndarray, gap: int, tally: Tally) -> None:
+    """Fails where hardly any heartbeats are within `gap` of the one before, or most are just beyond it."""
+    if len(between) < 5 or np.median(between) <= gap:
+        return
+    apart = between[between > gap]
+    if len(apart) > 0.9 * len(between) or np.median(apart) <= 3 * gap:
+        usual = float(np.median(between)) / 1000
+        tally.fail(f"heartbeats of a device are usually {usual:g} s apart; gap, {gap / 1000:g} s, must be longer")
+
+
+def _within(rows: Rows, outside: np.ndarray, windows: Spans, names: list[str], tally: Tally) -> None:
+    """Fails where no row lies within the windows of its device, and says so where few do."""
+    if not outside.sum() * 2 > len(outside):
+        return
+    i = int(np.flatnonzero(outside)[0])
+    own = windows.only(windows.device == rows.device[i])
+    first, last = tally.moment(int(own.start.min())), tally.moment(int(own.end.max()))
+    when = f"{names[rows.device[i]][:40]!r} at {tally.moment(int(rows.start[i]))}"
+    seen = f"the log has {when}, the windows have it from {first} to {last}"
+    if outside.all():
+        tally.fail(f"none of its {tally.rows} rows can be used: none lies within its device's windows; {seen}")
+    tally.note(f"Only {int((~outside).sum()):,} of {len(outside):,} rows lie within their device's windows: {seen}.")
 
 
 def _in_order(rows: Rows, by: list[str]) -> Rows:

@@ -6,17 +6,19 @@ from typing import Any, Literal, cast
 import numpy as np
 import polars as pl
 
-from fedtide.errors import FedtideError, InvalidInput, check_one_of, number, one_of
+from fedtide.errors import InvalidInput, check_one_of, number, one_of
 from fedtide.fleet.log import Log
 from fedtide.fleet.reading import forms
-from fedtide.fleet.reading.columns import FORMS, find_columns, note_ignored
+from fedtide.fleet.reading.columns import FORMS, check_types, find_columns, note_ignored
 from fedtide.fleet.reading.database import is_database, read_database
+from fedtide.fleet.reading.folds import unfold, without
 from fedtide.fleet.reading.matrix import is_matrix, read_arrays, read_matrix
 from fedtide.fleet.reading.rows import Names, Rows, read_rows, state_words, without_far
 from fedtide.fleet.reading.source import Arrays, Table, open_source
-from fedtide.fleet.reading.spans import Spans, merge
-from fedtide.fleet.reading.tally import LEFT_OUT, Tally
-from fedtide.fleet.reading.times import Clock, settle
+from fedtide.fleet.reading.spans import Spans, cut
+from fedtide.fleet.reading.tally import Tally
+from fedtide.fleet.reading.times import settle
+from fedtide.fleet.reading.windows import close_ends, read_windows, with_window
 
 Observed = Literal["whole", "own"]
 
@@ -43,15 +45,17 @@ def read(
     polars frame. Its form is told by its columns (`columns` maps our names device, start, end, time, state to the
     log's):
 
-    - intervals (device, start, end): there from start up to end;
-    - events (device, time, state): a state lasts until the device's next event;
+    - intervals (device, start, end): there from start up to end; where the end is empty, until the log ends;
+    - events (device, time, state): a state lasts until the device's next event. Where most events repeat the state, as
+      those of polls do, nothing is known in gaps of over 10 times the usual time between two (or over `gap` seconds);
     - heartbeats (device, time): gone once none came for `gap` seconds; there from the first heartbeat of a run until
       one usual beat after its last;
     - matrix (rounds × devices of 1, 0 and −1 or nothing for "not observed"), with a time column or `round_seconds`.
 
-    Times are epoch numbers (the unit by their size, or `unit` s, ms, us, ns), ISO texts (in `zone` where they name
-    none), or the log's own clock (numbers under 10⁸ seconds), whose time 0 may be dated with `origin`. `zone` is also
-    the zone in which days are counted. `where` keeps the rows with these values, e.g. {"kind": "charging"}.
+    Times are epoch numbers (in `unit` s, ms, us or ns; else in what the column's name ends with, as start_ms does; else
+    by their size), ISO texts (in `zone` where they name none), or the log's own clock (numbers under 10⁸ seconds); its
+    time 0 may be dated with `origin`. `zone` is also the zone in which days are counted. `where` keeps the rows with
+    these values, e.g. {"kind": "charging"}.
 
     Outside of its windows (`windows`: a table of device, start, end) nothing is known of a device. Without them it is
     taken as observed from the log's first to its last moment ("whole"), or from its own first to last ("own").
@@ -106,20 +110,22 @@ def _read_table(
     form, chosen = find_columns(table, form, columns, list(where), tally)
     if form == "heartbeats" and gap is None:
         tally.fail("heartbeats need gap, the seconds without one after which a device is gone")
-    _check_types(table, chosen, tally)
+    check_types(table, chosen, tally)
     note_ignored(table, [*chosen.values(), *where], tally)
     clock = settle(table.head[chosen["time" if form != "intervals" else "start"]], tally, *times)
     tally.zone = clock.zone
     names = Names()
     rows = read_rows(table, chosen, where, clock, names, words, tally)
     rows = without_far(rows, table.word, clock.zone is not None, tally)
-    given = None if windows is None else _read_windows(windows, clock, times, names, tally)
-    if given is not None:
-        rows = _with_window(rows, given, names, tally)
+    given = None if windows is None else read_windows(windows, clock, times, rows, names, tally)
+    if given is not None and len(rows.device):
+        rows = with_window(rows, given, names, tally)
+    rows = close_ends(rows, given, table.word, names, tally)
+    rows, holes = unfold(rows, clock, table.word, tally)
     if gone := len(names.others - names.codes.keys()):
         have = "1 device has" if gone == 1 else f"{gone:,} devices have"
         tally.note(f"{have} rows of other kinds only, and no place in this log.")
-    if not len(rows.device) and given is None:
+    if not len(rows.device):
         tally.nothing_left()
     met = np.bincount(rows.device, minlength=len(names.codes)) > 0
     if given is not None:
@@ -130,7 +136,11 @@ def _read_table(
     if given is not None:
         order = np.lexsort((given.start, place[given.device]))
         given = given._replace(device=place[given.device]).only(order)
+    _note_alike(devices, tally)
     spans, seen = _spans(form, rows, given, observed, gap, list(devices), tally)
+    if len(holes.device):
+        seen = without(seen, holes._replace(device=place[holes.device]))
+        spans = cut(spans, seen)
     if not len(seen.device):
         tally.fail("spans no time: nothing was observed from one moment to another")
     return Log(devices, spans.frame(), seen.frame(), clock.zone, tally.account(form))
@@ -146,10 +156,9 @@ def _spans(
     tally: Tally,
 ) -> tuple[Spans, Spans]:
     """Where devices were, and the windows in which they were observed."""
-    if given is not None and not len(rows.device):
-        return Spans(rows.device, rows.start, rows.start), given
     if form == "events":
-        spans, seen = forms.events(rows, given, observed == "whole", devices, tally)
+        limit = None if gap is None else max(1, round(1000 * gap))
+        spans, seen = forms.events(rows, limit, given, observed == "whole", devices, tally)
         if given is None and observed == "whole":
             tally.note("Every device is taken as observed from its first event to the log's last moment.")
         elif given is None:
@@ -178,52 +187,6 @@ def _spans(
     return spans, Spans(everyone, np.full(len(devices), begin), np.full(len(devices), finish))
 
 
-def _read_windows(
-    source: Any, clock: Clock, times: tuple[str | None, str | None, str | None], names: Names, tally: Tally
-) -> Spans:
-    """The windows of a table, merged, sorted by the codes of devices."""
-    table = open_source(source, "windows")
-    if isinstance(table, Arrays):
-        raise InvalidInput("windows", table.name, "a table of device, start, end")
-    own = Tally(table.name, table.word)
-    _, chosen = find_columns(table, "intervals", {}, [], own)
-    _check_types(table, chosen, own)
-    unit, origin, zone = times
-    written = settle(
-        table.head[chosen["start"]], own, unit, origin if clock.numbers else None, zone if clock.zone else None
-    )
-    if (written.zone is None) != (clock.zone is None):
-        raise FedtideError(
-            f"windows: {table.name} and {tally.source} are not on the same clock: only one of them has dates"
-        )
-    own.notes.clear()  # the log's own say the same
-    rows = read_rows(table, chosen, {}, written, names, {}, own)
-    order = np.lexsort((rows.start, rows.device))
-    spans, overlaps, _ = merge(Spans(rows.device[order], rows.start[order], rows.end[order]))
-    own.add("rows that overlap another of the same device", int(overlaps.sum()), "merged")
-    tally.absorb(own, "windows")
-    if not len(spans.device):
-        own.nothing_left()
-    return spans
-
-
-def _with_window(rows: Rows, given: Spans, names: Names, tally: Tally) -> Rows:
-    without = ~np.isin(rows.device, given.device)
-    if without.any():
-        codes = np.unique(rows.device[without])
-        known = list(names.codes)
-        examples = [f"device {known[code]}" for code in codes[: tally.wants]]
-        tally.add("rows of devices that have no window", int(without.sum()), LEFT_OUT, examples)
-    return rows.only(~without)
-
-
-def _check_types(table: Table, chosen: Mapping[str, str], tally: Tally) -> None:
-    for ours, theirs in chosen.items():
-        kind = table.head[theirs].dtype
-        if kind.is_nested() or kind in (pl.Binary, pl.Object):
-            tally.fail(f"column {theirs} ({ours}) is of type {kind}; text, numbers or times are needed")
-
-
 def _sorted_devices(names: Names, known: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
     """The known devices by name (numbers by value), and the place of each code among them."""
     texts = list(names.codes)
@@ -233,6 +196,20 @@ def _sorted_devices(names: Names, known: np.ndarray) -> tuple[tuple[str, ...], n
     place = np.zeros(len(texts), np.uint32)
     place[[code for _, code in kept]] = np.arange(len(kept), dtype=np.uint32)
     return tuple(name for name, _ in kept), place
+
+
+def _note_alike(devices: tuple[str, ...], tally: Tally) -> None:
+    """Says where names of devices differ only as "A" and "a" do, or "01" and "1"."""
+    met: dict[str, str] = {}
+    alike = []
+    for name in devices:
+        whole = name.removesuffix(".0") if name.removesuffix(".0").isdecimal() else name
+        key = whole.lstrip("0") if whole.isdecimal() else whole.casefold()
+        if met.setdefault(key, name) != name:
+            alike.append(f"{met[key][:40]!r} and {name[:40]!r}")
+    if alike:
+        shown = ", ".join(alike[:3]) + (f", … ({len(alike)} pairs)" if len(alike) > 3 else "")
+        tally.note(f"Taken as different devices, though their names are alike: {shown}.")
 
 
 def _first_last(spans: Spans, devices: int) -> tuple[np.ndarray, np.ndarray]:

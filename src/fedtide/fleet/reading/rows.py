@@ -10,7 +10,7 @@ from fedtide.errors import InvalidInput
 from fedtide.fleet.reading.source import Table
 from fedtide.fleet.reading.tally import LEFT_OUT, Tally
 from fedtide.fleet.reading.text import Block
-from fedtide.fleet.reading.times import EARLIEST, FINE, MISSING, NOT_A_TIME, UNREADABLE, Clock, moments
+from fedtide.fleet.reading.times import EARLIEST, FINE, MISSING, NEVER_WAS, NOT_A_TIME, UNREADABLE, Clock, moments
 
 _ON = "1 1.0 true t yes y on up online connected connect available here present active alive start started open in "
 _ON += "join joined"
@@ -18,6 +18,8 @@ _OFF = "0 0.0 false f no n off down offline disconnected disconnect unavailable 
 _OFF += "closed out leave left gone idle"
 _NOBODY = ("", "null", "none", "nan", "na", "n/a")
 _SAMPLE = 2_000_000  # times that are looked at to find those far away
+OPEN = 2**62  # the end of a row that has none
+TURNED = "rows that end before they start"
 
 
 class Names:
@@ -109,11 +111,13 @@ def without_far(rows: Rows, word: str, dated: bool, tally: Tally) -> Rows:
     """Leaves out times that cannot belong to this log: jumps of a clock.
 
     Far is what lies further from the median than 10 times the span of the middle 98 % of times (at least a day; of
-    few rows, of all but the first and the last), and in a log with dates what lies before March 1973.
+    few rows, of all but the first and the last), and in a log with dates what lies before March 1973. An interval that
+    reaches into the log from far away is cut to the log.
     """
     times = [rows.start, rows.end] if len(rows.end) else [rows.start]
     step = max(1, sum(map(len, times)) // _SAMPLE)
     sample = np.sort(np.concatenate([t[::step] for t in times]))
+    sample = sample[sample < OPEN]
     if dated and len(sample) and sample[len(sample) // 2] >= EARLIEST:
         sample = sample[sample >= EARLIEST]
     if len(sample) < 5 * len(times):
@@ -124,15 +128,29 @@ def without_far(rows: Rows, word: str, dated: bool, tally: Tally) -> Rows:
     low, high = middle - 10 * span, middle + 10 * span
     if dated and middle >= EARLIEST:
         low = max(low, EARLIEST)
-    far = np.zeros(len(rows.start), bool)
-    for t in times:
-        far |= (t < low) | (t > high)
-    if not far.any():
+    far = [(t < low) | ((t > high) & (t < OPEN)) for t in times]
+    if not np.any(far):
         return rows
-    shown = np.flatnonzero(far)[: tally.wants]
-    examples = [f"{word} {rows.number[i]}: {' to '.join(tally.moment(int(t[i])) for t in times)}" for i in shown]
+    near = [t[~out & (t < OPEN)] for t, out in zip(times, far, strict=True)]
+    first, last = min(int(t.min(initial=middle)) for t in near), max(int(t.max(initial=middle)) for t in near)
+    far = np.any(far, axis=0)
+    if len(rows.end):
+        start, end = np.maximum(rows.start, first), np.minimum(rows.end, last)
+        reset = dated & (rows.start < EARLIEST) & (middle >= EARLIEST)  # a clock that was not yet set: no long stay
+        long = far & (start < end) & ~reset
+        examples = _written(rows, long, word, tally)
+        tally.add("rows that reach far beyond the log's other times", int(long.sum()), "cut to the log", examples)
+        start, end = np.where(long, start, rows.start), np.where(long & (rows.end < OPEN), end, rows.end)
+        rows, far = rows._replace(start=start, end=end), far & ~long
+    examples = _written(rows, far, word, tally)
     tally.add("rows whose times are far from all others (a clock jumped)", int(far.sum()), LEFT_OUT, examples)
     return rows.only(~far)
+
+
+def _written(rows: Rows, mask: np.ndarray, word: str, tally: Tally) -> list[str]:
+    times = [rows.start, rows.end] if len(rows.end) else [rows.start]
+    shown = np.flatnonzero(mask)[: tally.wants]
+    return [f"{word} {rows.number[i]}: {' to '.join(tally.moment(int(t[i])) for t in times)}" for i in shown]
 
 
 def _usable(
@@ -168,14 +186,17 @@ def _usable(
         codes, nobody = names.encode(table[chosen["device"]])
     leave("rows without a device", nobody)
     times = [moments(table[chosen[name]], clock) for name in ("start", "end", "time") if name in chosen]
-    if "end" in chosen:
-        leave("rows without an end (still there?)", (times[0][1] == FINE) & (times[1][1] == MISSING))
+    if "end" in chosen:  # still there: closed once the log's end is known
+        open_end = (times[0][1] == FINE) & (times[1][1] == MISSING)
+        times[1] = np.where(open_end, OPEN, times[1][0]), np.where(open_end, FINE, times[1][1]).astype(np.uint8)
     for kind, fault in (("rows without a time", MISSING), ("rows whose time cannot be read", UNREADABLE)):
         leave(kind, _any(times, fault))
+    leave("rows in an hour that never was (clocks are set forward)", _any(times, NEVER_WAS))
     leave("rows whose time is no time (not finite, or thousands of years away)", _any(times, NOT_A_TIME))
     start, end = times[0][0], times[1][0] if len(times) > 1 else np.zeros(0, np.int64)
     if len(end):
-        leave("rows that end before they start", end < start)
+        # In the hour that occurs twice an end may seem to be before its start: see folds.py.
+        leave(TURNED, end < start - (7_200_000 if clock.naive and clock.local != "UTC" else 0))
         leave("rows of no length", end == start)
     state = np.zeros(0, bool)
     if "state" in chosen:

@@ -12,7 +12,7 @@ from fedtide.fleet.reading.tally import Tally
 UNITS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}  # milliseconds in each
 EARLIEST = 10**11  # milliseconds: 3 March 1973; numbers of seconds below 10⁸ are no dates
 _BEYOND = 10**14  # milliseconds, over three thousand years: no time of a log
-FINE, MISSING, UNREADABLE, NOT_A_TIME = range(4)
+FINE, MISSING, UNREADABLE, NOT_A_TIME, NEVER_WAS = range(5)
 _CLOCKS = ("%H:%M:%S%.f%#z", "%H:%M:%S%.f", "%H:%M%#z", "%H:%M", "%H:%M:%S%.f %#z")
 _FORMATS = (*(f"%Y-%m-%d{gap}{clock}" for gap in ("T", " ") for clock in _CLOCKS), "%Y-%m-%d")
 _NOTHING = ("", "null", "none", "na", "n/a", "-")
@@ -26,6 +26,8 @@ class Clock(NamedTuple):
     origin: int  # milliseconds since 1970 of time 0
     zone: str | None  # in which days are counted; None where the log's clock has no date
     local: str  # the zone of times written without one
+    naive: str = ""  # whether "all" or "some" of the first times are written without one
+    named: bool = False  # each column's name tells its unit, where it ends with one
 
 
 def check_zone(zone: str | None) -> None:
@@ -49,7 +51,8 @@ def settle(column: pl.Series, tally: Tally, unit: str | None, origin: str | None
         aware = getattr(column.dtype, "time_zone", None)
         if zone is None and aware not in (None, "UTC"):
             tally.note(f"Times are given in {aware}; days are counted in UTC: give zone.")
-        return _dated(Clock(False, 1.0, 0, local, local), tally, "" if aware else "written without a zone", origin)
+        clock = Clock(False, 1.0, 0, local, local, "" if aware else "all")
+        return _dated(clock, tally, "" if aware else "written without a zone", origin)
     values = _numbers(column)
     finite = values[np.isfinite(values)]
     written = column.drop_nulls()
@@ -60,10 +63,12 @@ def settle(column: pl.Series, tally: Tally, unit: str | None, origin: str | None
             tally.fail(
                 f"column {column.name}: {example!r} is neither a number nor an ISO time such as 2024-05-01T12:00:00Z"
             )
-        naive = not written.cast(pl.String).str.contains(r"(?:Z|[+-]\d\d:?\d\d)\s*$").all()
+        placed = written.cast(pl.String).str.contains(r"(?:Z|:\d\d(?:\.\d+)? ?[+-]\d\d(?::?\d\d)?)\s*$")
+        naive = "" if placed.all() else "some" if placed.any() else "all"
         if zone is None:
             _note_offsets(written.cast(pl.String), tally)
-        return _dated(Clock(False, 1.0, 0, local, local), tally, "written without a zone" if naive else "", origin)
+        clock = Clock(False, 1.0, 0, local, local, naive)
+        return _dated(clock, tally, "written without a zone" if naive else "", origin)
     middle = float(np.median(np.abs(finite))) if len(finite) else 0.0
     guessed = (
         "s"
@@ -76,21 +81,25 @@ def settle(column: pl.Series, tally: Tally, unit: str | None, origin: str | None
         if middle >= 1e11
         else "s"
     )
-    scale = UNITS[unit or guessed]
-    said = (
-        ""
-        if unit
-        else f"Times are taken as {_words(guessed)}" + ("" if origin is not None else ", by their size") + "."
-    )
+    named = unit_of(column.name)
+    scale = UNITS[unit or named or guessed]
+    why = f", as the name of column {column.name} says" if named else "" if origin is not None else ", by their size"
+    said = "" if unit else f"Times are taken as {_words(named or guessed)}{why}."
     if origin is not None or middle * scale < EARLIEST:
-        return _own_clock(Clock(True, scale, first, None, local), tally, said, origin, zone)
+        return _own_clock(Clock(True, scale, first, None, local, named=not unit), tally, said, origin, zone)
     if said:
         tally.note(said)
-    return Clock(True, scale, 0, local, local)
+    return Clock(True, scale, 0, local, local, named=not unit)
+
+
+def unit_of(name: str) -> str | None:
+    """The unit that the name of a column ends with, as start_ms does."""
+    ending = name.strip().lower().replace(" ", "_").replace("-", "_").replace(".", "_").rpartition("_")[2]
+    return ending if ending in UNITS and len(ending) < len(name.strip()) else None
 
 
 def moments(column: pl.Series, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
-    """Milliseconds, and for each value whether it is FINE, MISSING, UNREADABLE or NOT_A_TIME; 0 where not fine."""
+    """Milliseconds, and for each value whether it is FINE, MISSING, UNREADABLE, …; 0 where not fine."""
     if column.dtype.is_temporal() and column.dtype != pl.Duration:
         if clock.numbers:
             return np.zeros(len(column), np.int64), np.full(len(column), UNREADABLE, np.uint8)
@@ -99,7 +108,8 @@ def moments(column: pl.Series, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
         if column.dtype != pl.String:
             column = column.cast(pl.String)
         return _iso(column.str.strip_chars(), clock.local)
-    values = _numbers(column) * clock.scale
+    named = unit_of(column.name) if clock.named and column.dtype != pl.Duration else None
+    values = _numbers(column) * (UNITS[named] if named else clock.scale)
     status = np.where(np.isfinite(values), FINE, NOT_A_TIME).astype(np.uint8)
     bare = np.isnan(values)
     if bare.any():
@@ -137,6 +147,7 @@ def _iso(column: pl.Series, local: str) -> tuple[np.ndarray, np.ndarray]:
         found, fine = _typed(read, local)
         good = open_rows[fine == FINE]
         ms[good], status[good] = found[fine == FINE], FINE
+        status[open_rows[fine == NEVER_WAS]] = NEVER_WAS
     return ms, status
 
 
@@ -158,8 +169,9 @@ def _typed(column: pl.Series, local: str) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(len(column), np.int64), np.full(len(column), UNREADABLE, np.uint8)
     dated = column.cast(pl.Datetime("ms")) if column.dtype == pl.Date else column.dt.cast_time_unit("ms")
     if getattr(dated.dtype, "time_zone", None) is None and local != "UTC":
-        # The hour that occurs twice when clocks are set back: its first time. The hour that never occurs: no time.
+        # The hour that occurs twice when clocks are set back: its first time (see folds.py).
         dated = dated.dt.replace_time_zone(local, ambiguous="earliest", non_existent="null")
+        status[dated.is_null().to_numpy() & (status == FINE)] = NEVER_WAS
     numbers = dated.to_physical()
     lost = numbers.is_null().to_numpy() & (status == FINE)
     ms = numbers.fill_null(0).to_numpy().astype(np.int64)

@@ -35,13 +35,12 @@ def misled(message, context):
     fault = next((what for what, client, turn in faults if (client, int(turn)) == own), "")
     if fault == "raise":
         raise RuntimeError("out of memory")
-    if fault == "hang":
-        time.sleep(context.run_config["app.hang"])
-    if fault == "wait":
-        marker = Path(context.run_config["app.markers"]) / f"{own[0]}-{own[1]}"
-        if not marker.exists():  # the first time only
-            marker.touch()
-            time.sleep(600)
+    marker = Path(context.run_config["app.markers"]) / f"{own[0]}-{own[1]}"
+    if fault == "hang" and not marker.exists():  # the first time only
+        marker.touch()
+        end = time.monotonic() + 900
+        while time.monotonic() < end and not marker.with_name("release").exists():
+            time.sleep(0.5)
     return spoiled(honest(message, context), fault)
 
 

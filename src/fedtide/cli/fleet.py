@@ -72,7 +72,8 @@ def fit(
         typer.Option(help="Without windows: all devices over the whole log, or each from first to last record."),
     ] = "whole",
     gap: Annotated[
-        str | None, typer.Option(help="Heartbeats: silence that means gone, as 5min.", show_default=False)
+        str | None,
+        typer.Option(help="Silence that means gone (heartbeats) or not observed (polls), as 5min.", show_default=False),
     ] = None,
     zone: Annotated[
         str | None, typer.Option(help="Time zone in which days are counted: Europe/Paris.", show_default="UTC")

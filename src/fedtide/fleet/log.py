@@ -9,7 +9,7 @@ class Issue(NamedTuple):
     """Something in a log that was not as it should be: how often, what was done about it, where to look."""
 
     kind: str  # what, in words: "rows that end before they start"
-    count: int
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]  # not the method of tuples
     done: str  # "left out", "merged", "kept"
     examples: tuple[str, ...] = ()  # up to three, with the number of the row
 

@@ -1,6 +1,6 @@
 """How the devices of a fleet differ: the distribution that makes their records most likely."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -88,7 +88,7 @@ def _climb(
         low[3] = max(low[3], np.log(_SIGMA))
         bounds = list(zip(low[:free], high[:free], strict=True))
         options = {"gtol": 1e-3 * max(devices, 1) ** 0.5}
-        found = minimize(objective, point[:free], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        found: Any = minimize(objective, point[:free], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         moved = np.abs(found.x - point[:free]).max()
         point = np.r_[found.x, fixed]
         if moved < 0.02:

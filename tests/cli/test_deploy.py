@@ -40,7 +40,6 @@ def test_init_says_what_comes_next(fedtide, tmp_path):
         (("up", "nowhere"), "fedtide deploy init writes one"),
         (("up", "app", "--availability", "never"), "must be always, markov, phones, fleet:DIR or trace:FILE"),
         (("up", "app", "--clients", "3"), "run 'run' began with the clients 0, 1; choose another --run"),
-        (("up", "app", "--rounds", "2"), "run 'run' has had its 2 rounds; more of them with --rounds"),
         (("up", "app", "--seconds-per-round", "0"), "--seconds-per-round"),
         (("up", "app", "--host", "0.0.0.0"), "beyond this machine only with keys"),
         (("up", "app", "--host", "fl.lan", "--tls"), "beyond this machine only with keys"),
@@ -96,6 +95,31 @@ def test_a_try_out_goes_on_where_it_stopped(a_run):
     assert planned.changes["round-seconds"] == 20.0
     assert plan(read_app(a_run), availability="always").changes["round-seconds"] == 0.0
     assert plan(read_app(a_run), ["x"], run="other").done == 0
+
+
+def test_only_a_finished_run_has_had_its_rounds(fedtide, a_run):
+    """One that was stopped after its last round has no model yet."""
+    from fedtide.adapters.deploy.app import read_app
+    from fedtide.adapters.deploy.tryout import plan
+
+    assert plan(read_app(a_run), rounds=2).done == 2
+    with Ledger(a_run / "state" / "ledger.db") as ledger:
+        ledger.finish_run("run")
+    result = fedtide("deploy", "up", "app", "--rounds", "2")
+    assert result.exit_code == 2
+    assert "run 'run' has had its 2 rounds; more of them with --rounds" in result.stderr
+    assert plan(read_app(a_run), rounds=3).done == 2
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:hunter2@db/x", "postgresql://me@db/x?password=hunter2"])
+def test_a_password_in_the_configuration_is_refused(fedtide, a_run, url):
+    path = a_run / "pyproject.toml"
+    path.write_text(path.read_text() + f'\nledger = "{url}"\n')
+    result = fedtide("deploy", "up", "app")
+    assert result.exit_code == 2
+    assert "PGPASSFILE" in result.stderr
+    assert "hunter2" not in result.output + result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("command", [deploy.deploy, deploy.init, deploy.up, deploy.status, deploy.keys])

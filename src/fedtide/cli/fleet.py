@@ -104,8 +104,8 @@ def fit(
     \b
     Examples:
       fedtide fleet fit log.csv --out my-fleet
-      fedtide fleet fit log.csv.gz --where kind=charging --windows devices.csv
-          --round 30min --out phones
+      fedtide fleet fit log.csv.gz --where kind=charging --out phones
+      fedtide fleet fit log.csv --windows seen.csv --round 30min --out phones
       fedtide fleet fit beats.parquet --gap 5min --zone Europe/Paris --out sensors
     \b
     Then:

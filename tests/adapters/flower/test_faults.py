@@ -1,5 +1,6 @@
 """What bad, late, lost and repeated answers do to a round: nothing that was not decided."""
 
+import io
 import re
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 from flwr.app import Array, ArrayRecord, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 
-from fedtide.adapters.flower import Answer, client
+from fedtide.adapters import flower
+from fedtide.adapters.flower import Answer, client, session
 
 CLIENTS, SIZE = 5, 6
 TARGETS = np.random.default_rng(0).normal(size=(CLIENTS, SIZE)).astype(np.float32)
@@ -87,6 +89,24 @@ def raising(message, reply):
     return reply
 
 
+def archive(record):
+    """NumPy's archive of several arrays in place of each array of a record."""
+
+    def change(message, reply):
+        file = io.BytesIO()
+        np.savez(file, a=np.zeros(3, np.float32))
+        packed = Array("float32", (3,), "numpy.ndarray", file.getvalue())
+        reply.content[record] = ArrayRecord(dict.fromkeys(reply.content[record], packed))
+        return reply
+
+    return on_train(change)
+
+
+def stepless(message, reply):
+    reply.content["numbers"]["steps"] = 0
+    return with_model(reply, [a.numpy() + np.float32(1e6) for a in reply.content["model"].values()])
+
+
 BAD = {
     "nan": (model_fault(lambda a: [a[0] * np.float32(np.nan), a[1]]), "refused:parameters that are not finite"),
     "shape": (model_fault(lambda a: [a[0].ravel(), a[1]]), r"refused:array 0 is float32\(4,\)"),
@@ -106,6 +126,14 @@ BAD = {
     "no numbers": (without("numbers"), "refused:steps = None"),
     "no model": (without("model"), "refused:0 arrays"),
     "raises": (raising, "error:.*out of memory"),
+    "archive": (archive("model"), "refused:malformed .*not an array"),
+    "archive of masses": (archive("mass"), "refused:malformed .*not an array"),
+    "no step": (on_train(stepless), "refused:a change without a step"),
+    "mass without a step": (with_number("steps", 0), "refused:a change without a step"),
+    "loss in double precision": (with_number("loss", 1e300), r"refused:a loss of 1e\+300"),
+    "long string": (said(more="x" * 2_000_000), "refused:2,00.* bytes where at most"),
+    "long list": (with_number("more", [1.0] * 300_000), "refused:2,40.* bytes where at most"),
+    "long refusal": (said(refusal="x\n" * 1000), "refused:(x ){199}x$"),
 }
 
 
@@ -126,6 +154,138 @@ def test_a_bad_client_is_refused_and_the_round_goes_on(fault, toy, ledger_of):
     for _ in range(2):
         w = w - np.mean([0.19 * (w - TARGETS[k]) for k in (0, 1, 2, 4)], axis=0)
     np.testing.assert_allclose(session.coordinator.served, w, atol=1e-6)
+
+
+def test_an_error_in_a_check_is_a_reason(toy, ledger_of, monkeypatch):
+    checked = session.update_of
+
+    def broken(reply, w, expected, limits):
+        if expected.client == "3":
+            raise AttributeError("no shape")
+        return checked(reply, w, expected, limits)
+
+    monkeypatch.setattr(session, "update_of", broken)
+    made = toy(rounds=1)
+    made.serve()
+    assert ledger_of(made)[2][0, "3"].reason == "refused:malformed (AttributeError: no shape)"
+
+
+def expected_of(clients=CLIENTS, parameters=SIZE):
+    from fedtide import methods
+    from fedtide.adapters.coordinator import shapes
+    from fedtide.adapters.flower.checks import Expected
+    from fedtide.types import Population
+
+    ones = np.ones(clients, np.float32)
+    exchanged = shapes(methods.fedavg(), Population(ones / clients, ones), parameters)
+    return Expected("train", 0, "", "0", 10, ((parameters,),), exchanged, False, True)
+
+
+def test_a_change_that_overflows_is_refused():
+    from fedtide.adapters.flower.checks import Refused, update_of
+    from fedtide.adapters.flower.messages import Reply
+    from fedtide.adapters.flower.settings import CheckSettings
+
+    model = [np.full(SIZE, 3.4e38, np.float32)]
+    with pytest.raises(Refused, match="a change that is not finite"):
+        update_of(Reply("train", 0, "", "0", {}, model), -model[0] / 3, expected_of(), CheckSettings())
+
+
+def test_the_largest_reply_follows_the_models_precision(toy, monkeypatch):
+    limit_of, seen = session.most_bytes, set()
+
+    def most_bytes(limits, expected, model):
+        seen.add(model)
+        return limit_of(limits, expected, model)
+
+    monkeypatch.setattr(session, "most_bytes", most_bytes)
+    assert toy(rounds=1).serve().coordinator.start.nbytes in seen
+    assert len(seen) == 1
+
+
+def overflowing(message, reply):
+    for name, value in (("before", -3e38), ("after", 3e38)):
+        found = {n: np.full_like(a.numpy(), value) for n, a in reply.content[name].items()}
+        reply.content[name] = ArrayRecord({n: Array(a) for n, a in found.items()})
+    return reply
+
+
+def test_rows_are_compared(toy, ledger_of):
+    made = toy(rounds=2, method__name="scaffold")
+    made.nodes[3].fault = on_train(overflowing)
+    made.serve()
+    rows = ledger_of(made)[2]
+    for t in range(2):
+        assert rows[t, "3"].reason.startswith("refused:a row norm of")
+        assert all(rows[t, str(k)].included for k in (0, 1, 2, 4))
+
+
+def test_messages_are_compared():
+    from fedtide.adapters.coordinator import Update
+    from fedtide.adapters.flower.checks import outliers
+
+    honest = Update(np.ones(2), 1.0, 2, np.float32(0.2), 0.1, message=np.ones(2, np.float32))
+    updates = dict.fromkeys(range(4), honest)
+    assert not outliers(updates, 100.0)
+    liar = honest._replace(message=np.full(2, 1e30, np.float32), steps=0)
+    assert outliers({**updates, 3: liar}, 100.0)[3].startswith("a message norm of")
+
+
+def test_a_round_that_would_break_the_servers_state_does_not_count(toy, ledger_of):
+    made = toy(rounds=2, method__name="scaffold", checks__times_median=1e300)
+    made.nodes[3].fault = on_train(
+        lambda message, reply: overflowing(message, reply) if message.content["order"]["round"] == 0 else reply
+    )
+    served = made.serve().coordinator
+    rows = ledger_of(made)[2]
+    assert {rows[0, str(k)].reason for k in range(5)} == {"refused:the server's state would not be finite"}
+    assert not any(rows[0, str(k)].included for k in range(5))
+    assert all(rows[1, str(k)].included for k in range(5))
+    np.testing.assert_allclose(served.served, 0.19 * TARGETS.mean(0), atol=1e-6)
+    assert np.isfinite(served.shared.control).all()
+
+
+def test_a_late_update_does_not_replace_a_newer_one(toy, caplog):
+    """Client 0's answer of the first round comes after that of the second, which counted; then the client is away."""
+    found = []
+    for arrives in (True, False):
+        made = toy(rounds=6, method__name="fedvarp", late="use", run=f"run-{arrives}")
+        node = made.nodes[0]
+
+        def slow(message, node=node):
+            round = message.content["order"]["round"] if message.metadata.message_type == "train" else -1
+            node.here = round != 1
+            return 24.0 if round == 0 else 1.0
+
+        def lost(message, reply):
+            return None if message.content["order"]["round"] == 0 else reply
+
+        node.delay, node.fault = slow, None if arrives else on_train(lost)
+        with caplog.at_level("INFO", "fedtide"):
+            found.append(np.asarray(made.serve().coordinator.carry.aggregation.rows)[0])
+        assert "client 0 answered 'train' of round 1 late" in caplog.text
+    np.testing.assert_array_equal(*found)
+    assert np.abs(found[0]).max() > 1e-3
+
+
+def test_a_late_update_is_compared_with_the_others(toy, caplog):
+    made = toy(rounds=2, method__name="fedvarp", late="use", round_seconds=60.0)
+    node = made.nodes[0]
+
+    def slow(message):
+        node.here = message.metadata.message_type != "train"
+        return 1.0 if node.here else 30.0
+
+    node.delay, node.fault = slow, BAD["norm"][0]
+    session = made.serve()
+    np.testing.assert_array_equal(np.asarray(session.coordinator.carry.aggregation.rows)[0], 0)
+    assert "client 0: its late update is refused: a norm of" in caplog.text
+
+
+def test_the_documented_names_are_there():
+    names = re.findall(r"flower\.(\w+)\(", flower.__doc__)
+    assert names
+    assert set(names) <= set(flower.__all__)
 
 
 def test_a_code_of_flowers_is_a_reason(toy, ledger_of):
@@ -165,6 +325,16 @@ def test_a_second_node_with_the_same_id_is_refused(toy, ledger_of, caplog):
     assert "client 2 is there already, as another node" in caplog.text
 
 
+def test_two_more_nodes_with_the_same_id_are_refused(toy, ledger_of):
+    made = toy(rounds=2)
+    doubles = [made.Node(made.nodes[2].app, dict(made.nodes[2].config)) for _ in range(2)]
+    for double in doubles:
+        made.grid.add(double)
+    made.serve()
+    assert ledger_of(made)[1].all()
+    assert not any("train" in double.kinds for double in doubles)
+
+
 def test_nobody_answers_in_time(toy, ledger_of):
     made = toy(rounds=2)
     for node in made.nodes:
@@ -180,11 +350,72 @@ def test_deadlines_grow_with_slow_answers(toy, ledger_of, caplog):
     slow = lambda message: 30.0 if message.metadata.message_type == "train" else 1.0  # noqa: E731
     for node in made.nodes[:2]:
         node.delay = slow
-    made.serve()
+    session = made.serve()
     _, here, _ = ledger_of(made)
     np.testing.assert_array_equal(here[0], [False, False, True, True, True])
     assert here[2:].all()
+    late = [took for took, deadline in session.exchange.deadlines._seen["train"] if took > deadline]
+    assert len(late) >= 2
+    assert all(30 <= took <= 36 for took in late)  # as they came, not when the next round began
     assert "slow clients are taken for absent ones" in caplog.text
+
+
+def test_late_answers_are_seen_in_long_rounds(toy, ledger_of):
+    """Hourly rounds: the answer's time to live is long over when the next one begins."""
+    made = toy(rounds=2, round_seconds=3600.0, deadline__most=100.0)
+    made.nodes[0].delay = lambda message: 30.0 if message.metadata.message_type == "train" else 1.0
+    made.serve()
+    np.testing.assert_array_equal(ledger_of(made)[1][:, 0], [False, True])
+    assert 3600 < made.grid.now < 3800  # no rest after the last round
+
+
+def test_a_listed_client_that_is_away_is_waited_for(toy, ledger_of, caplog):
+    made = toy(rounds=1, enrol_seconds=60.0)
+    made.nodes[4].here = False
+    sleep = made.grid.sleep
+
+    def later(seconds):
+        sleep(seconds)
+        made.nodes[4].here |= made.grid.now > 500
+
+    made.grid.sleep = later
+    with caplog.at_level("INFO", "fedtide"):
+        made.serve()
+    assert made.grid.now > 500
+    assert "4 clients have enrolled so far; waiting for 4" in caplog.text
+    assert ledger_of(made)[1].all()
+
+
+def test_a_run_is_finished_once_its_model_is_written(toy, monkeypatch):
+    from fedtide.adapters.flower import servers
+    from fedtide.adapters.ledger import Ledger
+
+    def full(settings, session):
+        raise OSError("disk full")
+
+    def finished():
+        with Ledger(f"{made.config['state']}/ledger.db") as ledger:
+            return ledger.runs()[0].finished is not None
+
+    made = toy(rounds=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(servers, "save_model", full)
+        with pytest.raises(OSError, match="disk full"):
+            made.serve()
+    assert not finished()
+    made.serve()  # no round is left: the model is
+    assert finished()
+    assert (servers.settings_of(made.config).folder / "model.safetensors").exists()
+
+
+def test_the_server_refuses_a_password_in_its_configuration(toy):
+    from fedtide.errors import FedtideError
+
+    made = toy(ledger="postgresql://me:hunter2@db/x")
+    with pytest.raises(FedtideError, match="PGPASSFILE") as error:
+        made.serve()
+    assert "hunter2" not in str(error.value)
+    assert not made.nodes[0].kinds
 
 
 def test_clipping_shortens_updates(toy):

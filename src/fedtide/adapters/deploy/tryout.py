@@ -18,6 +18,7 @@ from fedtide.adapters.deploy.keys import is_loopback, make_keys, paths
 from fedtide.adapters.deploy.local import LocalFederation, Security
 from fedtide.adapters.deploy.play import Player, presence_of, process_of
 from fedtide.adapters.deploy.view import Book, Snapshot
+from fedtide.adapters.flower.servers import refuse_password
 from fedtide.adapters.flower.settings import Settings
 from fedtide.adapters.ledger import Ledger
 from fedtide.errors import FedtideError, number, require
@@ -69,7 +70,11 @@ def plan(
     changes["state"] = str(app.state)
     settings = app.settings(changes)
     elsewhere = not is_loopback(host) and not clients
-    known, done = earlier(settings)
+    try:
+        refuse_password(settings)
+    except FedtideError as error:
+        raise FedtideError(f"{app.folder / 'pyproject.toml'}: {error}") from None
+    known, done, finished = earlier(settings)
     ids = [] if elsewhere else list(clients or known or settings.ids or map(str, range(5)))
     if not elsewhere:
         check_ids(ids)
@@ -79,7 +84,7 @@ def plan(
             )
         changes["clients"] = ",".join(ids)
         changes["round-seconds"] = 0.0 if availability == "always" else float(seconds)
-    if done >= settings.rounds:
+    if finished and done >= settings.rounds:
         raise FedtideError(
             f"run {settings.run!r} has had its {settings.rounds} rounds; more of them with --rounds, or another --run"
         )
@@ -93,15 +98,17 @@ def plan(
     )  # fmt: skip
 
 
-def earlier(settings: Settings) -> tuple[list[str], int]:
-    """(clients, rounds) that the run has had so far."""
+def earlier(settings: Settings) -> tuple[list[str], int, bool]:
+    """(clients, rounds that the run has had so far, whether it was finished: with its model)."""
     if "://" not in settings.ledger_url and not Path(settings.ledger_url).exists():
-        return [], 0
+        return [], 0, False
     with Ledger(settings.ledger_url, readonly=True) as ledger:
-        if settings.run not in [one.run for one in ledger.runs()]:
-            return [], 0
+        finished = {one.run: one.finished is not None for one in ledger.runs()}
+        if settings.run not in finished:
+            return [], 0, False
         last = ledger.last_round(settings.run)
-        return [entry.client for entry in ledger.roster(settings.run)], 0 if last is None else last + 1
+        clients = [entry.client for entry in ledger.roster(settings.run)]
+        return clients, 0 if last is None else last + 1, finished[settings.run]
 
 
 def security(app: App, ids: Sequence[str], host: str, tls: bool) -> Security | None:

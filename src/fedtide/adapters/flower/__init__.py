@@ -2,8 +2,8 @@
 
 A client's own file, in any framework, and the server's beside it:
 
-    client = fedtide.adapters.flower.clients(train=train, evaluate=evaluate, examples=examples)
-    server = fedtide.adapters.flower.servers(initial=initial)
+    client = fedtide.adapters.flower.client(train=train, evaluate=evaluate, examples=examples)
+    server = fedtide.adapters.flower.server(initial=initial)
 
 Method and settings stand in the app's pyproject.toml under [tool.flwr.app.config]: see `settings`.
 """

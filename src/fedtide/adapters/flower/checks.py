@@ -1,6 +1,7 @@
 """What a client's reply must be before it counts. Each check is a pure function; what fails has a reason in words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -15,10 +16,15 @@ from fedtide.errors import FedtideError
 
 _MOST_STEPS = 10**9
 _SPARE = 2**20  # bytes that a reply may have beyond its arrays
+_MOST = 1e30  # of a loss or a rate: sums of such are finite in single precision
+_WORDS = 400  # characters of a reason
 
 
 class Refused(FedtideError):
-    """A reply that does not count."""
+    """A reply that does not count. The reason is one short line, whatever the client wrote."""
+
+    def __init__(self, why: str):
+        super().__init__(" ".join(why.split())[:_WORDS])
 
 
 class Expected(NamedTuple):
@@ -32,30 +38,38 @@ class Expected(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]  # of the model's arrays
     exchanged: Shapes
     rows: bool  # whether rows are sent
+    change: bool = False  # whether the model tells what this round's steps changed, and nothing else
 
 
-def most_bytes(limits: CheckSettings, expected: Expected, parameters: int) -> int:
-    """The largest reply: as configured, or what the method sends and some room."""
+def most_bytes(limits: CheckSettings, expected: Expected, model: int) -> int:
+    """The largest reply: as configured, or a model of so many bytes, what else the method sends, and some room."""
     if limits.most_bytes is not None:
         return limits.most_bytes
     exchanged = expected.exchanged
     parts = [exchanged.message, exchanged.mass, *([exchanged.row] * 2 if expected.rows else [])]
     size = sum(leaf.size * leaf.dtype.itemsize for part in parts for leaf in jax.tree.leaves(part))
-    return size + 4 * parameters + _SPARE
+    return size + model + _SPARE
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Whatever a client sends must not stop the server: any error within is a `Refused`."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused(f"malformed ({_words(error)})") from None
 
 
 def opened(message: Message, expected: Expected, limit: int) -> Reply:
     """The reply in a message, if it is one to what was asked; raises `Refused` otherwise."""
-    try:
+    with guarded():
         size = size_of(message)
-    except Exception as error:  # whatever a client sends must not stop the server
-        raise Refused(f"malformed ({_words(error)})") from None
     if size > limit:
         raise Refused(f"{size:,} bytes where at most {limit:,} are allowed")
-    try:
+    with guarded():
         reply = read_reply(message)
-    except Exception as error:
-        raise Refused(f"malformed ({_words(error)})") from None
     if reply.refusal:
         raise Refused(str(reply.refusal))
     if expected.client and reply.client != expected.client:
@@ -72,7 +86,10 @@ def loss_of(reply: Reply) -> float:
 
 def update_of(reply: Reply, w: np.ndarray, expected: Expected, limits: CheckSettings) -> Update:
     """The update in a train reply to the model w [d]; raises `Refused` where it cannot be one."""
-    delta = w - _model(reply, w, expected)
+    with np.errstate(over="ignore"):
+        delta = w - _model(reply, w, expected)
+    if not np.isfinite(delta).all():
+        raise Refused("a change that is not finite")
     norm = _norm(delta)
     if limits.most_norm is not None and norm > limits.most_norm:
         raise Refused(f"an update of norm {norm:.3g}, above checks.most_norm = {limits.most_norm:g}")
@@ -86,6 +103,8 @@ def update_of(reply: Reply, w: np.ndarray, expected: Expected, limits: CheckSett
     mass = parts["mass"]
     if rate < 0 or (np.asarray(mass) < 0).any():
         raise Refused(f"a rate of {rate:g} and a mass of {np.min(mass):g}: must be 0 or more")
+    if steps == 0 and ((expected.change and norm > 0) or (np.asarray(mass) > 0).any()):
+        raise Refused("a change without a step")
     if limits.clip is not None and norm > limits.clip:
         delta = delta * np.asarray(limits.clip / norm, delta.dtype)
     rows = (parts["before"], parts["after"]) if expected.rows else ()
@@ -93,27 +112,36 @@ def update_of(reply: Reply, w: np.ndarray, expected: Expected, limits: CheckSett
 
 
 def outliers(updates: Mapping[int, Update], times: float | None, norms: bool = True) -> dict[int, str]:
-    """Reasons against updates far from the round's median, by client: in norm, rate, or mass of a step.
+    """Reasons against updates far from the round's median, by client: in norm, rate, mass of a step, message or rows.
 
-    Norms are left out where clients send more than this round's change: who was long away may send much.
+    Norms are left out where clients send more than this round's change: who was long away may send much. Rows are
+    measured before and after together: newcomers' change a lot where those of the others have come to rest.
     A lone client has nothing to be compared with, and of two none is the odd one: three or more are compared.
     """
     worked = {k: u for k, u in updates.items() if u.steps > 0}
-    if times is None or len(worked) < 3:
+    if times is None:
         return {}
     measures = {
         "norm": {k: _norm(u.delta) for k, u in worked.items()} if norms else {},
         "rate": {k: float(u.rate) for k, u in worked.items()},
-        "mass of a step": {k: float(np.mean(u.mass)) / u.steps for k, u in worked.items()},
+        "mass of a step": {k: float(np.mean(u.mass, dtype=np.float64)) / u.steps for k, u in worked.items()},
+        "message norm": {k: _norm_of(u.message) for k, u in updates.items()},
+        "row norm": {k: _norm_of(u.before) + _norm_of(u.after) for k, u in updates.items()},
     }
     found: dict[int, str] = {}
     for what, values in measures.items():
-        median = float(np.median(list(values.values()))) if values else 0.0
+        median = float(np.median(list(values.values()))) if len(values) >= 3 else 0.0
         for client, value in values.items():
-            small = what != "norm" and value * times < median  # it is divided by
+            small = what in ("rate", "mass of a step") and value * times < median  # it is divided by
             if median > 0 and (value > times * median or small):
                 found.setdefault(client, f"a {what} of {value:.3g} where the median is {median:.3g}")
     return found
+
+
+def sound(before: Any, after: Any) -> bool:
+    """Whether all that was finite in a tree of arrays still is."""
+    pairs = zip(named(before).values(), named(after).values(), strict=True)
+    return not any((np.isfinite(old) & ~np.isfinite(new)).any() for old, new in pairs if old.dtype.kind == "f")
 
 
 def _model(reply: Reply, w: np.ndarray, expected: Expected) -> np.ndarray:
@@ -149,8 +177,8 @@ def _part(reply: Reply, name: str, like: Any) -> Any:
 
 def _finite(reply: Reply, name: str) -> float:
     value = reply.numbers.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
-        raise Refused(f"a {name} of {value!r:.40}: must be a finite number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST:
+        raise Refused(f"a {name} of {value!r:.40}: must be a finite number, at most {_MOST:g} in size")
     return float(value)
 
 
@@ -163,6 +191,11 @@ def _whole(reply: Reply, name: str) -> int:
 
 def _norm(delta: np.ndarray) -> float:
     return float(np.linalg.norm(delta.astype(np.float64)))
+
+
+def _norm_of(tree: Any) -> float:
+    """Of its numbers; what counts rounds is left out."""
+    return float(np.sqrt(sum(_norm(leaf) ** 2 for leaf in named(tree).values() if leaf.dtype.kind == "f")))
 
 
 def _words(error: Exception) -> str:

@@ -83,10 +83,10 @@ class Exchange:
 
     def belated(self) -> list[Heard]:
         """Answers to earlier questions that have come since; each once."""
-        now = self.clock()
         self._begun = np.inf  # nobody waits now: all answers are late
-        self._open = {key: one for key, one in self._open.items() if one.until > now}
         self._pull()
+        now = self.clock()
+        self._open = {key: one for key, one in self._open.items() if one.until > now}
         found, self._belated = self._belated, []
         return found
 

@@ -96,9 +96,13 @@ def read_reply(message: Message) -> Reply:
 
 
 def size_of(message: Message) -> int:
-    """Bytes of the arrays in a message, without unpacking them."""
-    records = message.content.array_records.values()
-    return sum(len(array.data) for record in records for array in record.values())
+    """Bytes of all that a message holds, without unpacking its arrays."""
+    content = message.content
+    arrays = [found for record in content.array_records.values() for found in record.items()]
+    others = [*content.config_records.values(), *content.metric_records.values()]
+    plain = [found for record in others for found in record.items()]
+    size = sum(len(name) + len(a.data) + len(a.dtype) + len(a.stype) + 8 * len(a.shape) for name, a in arrays)
+    return size + sum(len(name) + _bytes(value) for name, value in plain) + sum(map(len, content))
 
 
 def packed(arrays: Sequence[np.ndarray] | ArrayRecord) -> ArrayRecord:
@@ -113,11 +117,24 @@ def _named(arrays: Named) -> ArrayRecord:
 
 
 def _arrays(record: Any) -> list[np.ndarray]:
-    return [record[str(i)].numpy() for i in range(len(record))]
+    return [_array(record[str(i)]) for i in range(len(record))]
 
 
 def _read(record: Any) -> dict[str, np.ndarray]:
-    return {name: array.numpy() for name, array in record.items()}
+    return {name: _array(array) for name, array in record.items()}
+
+
+def _array(array: Any) -> np.ndarray:
+    found = array.numpy()
+    if not isinstance(found, np.ndarray):  # NumPy reads archives of arrays, too
+        raise ValueError(f"{type(found).__name__} is not an array")
+    return found
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, list):
+        return 8 * len(value) + sum(len(one) for one in value if isinstance(one, str | bytes))
+    return len(value) if isinstance(value, str | bytes) else 8
 
 
 def _plain(value: Any) -> int | float:

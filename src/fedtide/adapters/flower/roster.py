@@ -67,9 +67,9 @@ class Nodes:
         """Where the node that was a client before still answers, another one that says it is the same is refused."""
         claims, self._claims = self._claims, {}
         before = {client: node for node, client in self.clients.items() if node in listed}
-        contested = {before[client]: node for node, (client, _) in claims.items() if client in before}
-        answered = {heard.question.node for heard in self._hello(list(contested)) if heard.message is not None}
-        refused = {contested[node] for node in answered}
+        contested = sorted({before[client] for client, _ in claims.values() if client in before})
+        answered = {heard.question.node for heard in self._hello(contested) if heard.message is not None}
+        refused = {node for node, (client, _) in claims.items() if before.get(client) in answered}
         for node, (client, examples) in claims.items():
             if node in refused:
                 log.warning("node %s is refused: client %s is there already, as another node", node, client)
@@ -110,10 +110,15 @@ def enrol(settings: Settings, nodes: Nodes, ledger: Ledger) -> list[Enrolled]:
         elapsed = clock() - begun
         if listed and found >= set(listed):
             break
-        if elapsed >= settings.enrol_seconds and (listed or len(found) >= settings.min_clients):
+        # Shares that follow sizes need the size of everybody listed; one that has said it may be away again.
+        unknown = [client for client in listed if settings.importance == "size" and client not in nodes.examples]
+        enough = not unknown if listed else len(found) >= settings.min_clients
+        if elapsed >= settings.enrol_seconds and enough:
             break
         if elapsed - told >= 30:
-            log.info("%d clients have enrolled so far", len(found))
+            missing = ", ".join(client for client in listed if client not in found)
+            waiting = f"; waiting for {missing:.200}" if missing else ""
+            log.info("%d clients have enrolled so far%s", len(found), waiting)
             told = elapsed
         sleep(min(1.0, settings.poll_seconds))
     for client in sorted(found):

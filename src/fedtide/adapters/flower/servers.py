@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 from fedtide.adapters.coordinator import Coordinator
 from fedtide.adapters.flower.deadlines import Deadlines
@@ -73,6 +75,7 @@ def serve(
     _show_log()
     use_persistent_cache()
     settings = settings_of(config)
+    refuse_password(settings)
     exchange = Exchange(grid, Deadlines(settings.deadline), settings.poll_seconds, **timing)
     nodes = Nodes(exchange)
     with Ledger(settings.ledger_url) as ledger:
@@ -80,9 +83,26 @@ def serve(
         session = prepare(settings, config, initial, roster, exchange, nodes, ledger, evaluate)
         if session.done:
             log.info("run %s goes on after round %d", settings.run, session.done)
-        session.run()
-    save_model(settings, session)
+        for t in range(session.done, settings.rounds):
+            session.round(t)
+        save_model(settings, session)
+        ledger.finish_run(settings.run)  # last: a run is finished only once its model is there
     return session
+
+
+def refuse_password(settings: Settings) -> None:
+    """Refuses a ledger's URL with a password: Flower hands the app's configuration to every client."""
+    if "://" not in settings.ledger:
+        return
+    try:
+        url = make_url(settings.ledger)
+    except (ArgumentError, ValueError):
+        return  # opening it says what is wrong, without the URL
+    if url.password is not None or any("password" in key.lower() for key in url.query):
+        raise PLACE.key("ledger").error(
+            "a password, which every client could read; write the URL without one, and the password in ~/.pgpass of "
+            "the server (or the file that PGPASSFILE names)"
+        )
 
 
 def prepare(

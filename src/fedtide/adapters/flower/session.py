@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from fedtide.adapters.coordinator import Choice, Coordinator, Update, sends_rows
-from fedtide.adapters.flower.checks import Expected, Refused, loss_of, most_bytes, opened, outliers, update_of
+from fedtide.adapters.flower.checks import (
+    Expected,
+    Refused,
+    guarded,
+    loss_of,
+    most_bytes,
+    opened,
+    outliers,
+    sound,
+    update_of,
+)
 from fedtide.adapters.flower.evaluation import summary
 from fedtide.adapters.flower.exchange import Exchange, Heard, Question
 from fedtide.adapters.flower.memory import LOST
@@ -25,6 +35,7 @@ from fedtide.adapters.trees import named
 log = logging.getLogger("fedtide")
 
 _LATE = 20  # rounds after which an update is too old to be used
+_SLICE = 5.0  # seconds between two looks for late answers while the server rests
 
 Evaluate = Callable[[list[np.ndarray], Round], Mapping[str, float]]
 
@@ -52,13 +63,9 @@ class Session:
         self.clients, self.done = state.load(coordinator)
         self._models: dict[int, np.ndarray] = {}  # of rounds whose late updates are still of use
         self._late: dict[int, tuple[int, Update]] = {}
+        self._used: dict[int, int] = {}  # by client: the round of its last late update
         self._rows = sends_rows(self.method)
-
-    def run(self) -> None:
-        """All rounds that are left."""
-        for t in range(self.done, self.settings.rounds):
-            self.round(t)
-        self.ledger.finish_run(self.settings.run)
+        self._change = self.method.solver.sends == "change"
 
     def round(self, t: int) -> Sheet:
         """Round t (from 0): its ledger entry first, then the checkpoint; killed in between, the round is repeated."""
@@ -73,9 +80,7 @@ class Session:
             opening = self.coordinator.begin(t, self._mask(losses))
             choice = self.coordinator.decide(opening, losses)
             updates = self._train(sheet, {k: n for k, n in sheet.asked.items() if choice.invited[k]})
-        late = {k: update for k, (_, update) in self._late.items() if k not in updates}
-        self._late.clear()
-        self._finish(sheet, choice, updates, late)
+        self._finish(sheet, choice, updates, self._take_late(updates))
         self._write(sheet)
         self.state.save(self.coordinator, self.clients, t + 1)
         self.done = t + 1
@@ -111,7 +116,8 @@ class Session:
         losses = {}
         for k, reply, _ in self._ask(sheet, "loss" if asks else "here", sheet.asked, asks):
             try:
-                losses[k] = loss_of(reply) if asks else 0.0
+                with guarded():
+                    losses[k] = loss_of(reply) if asks else 0.0
             except Refused as error:
                 self._refuse(sheet, k, str(error))
                 continue
@@ -128,7 +134,8 @@ class Session:
         updates: dict[int, Update] = {}
         for k, reply, expected in self._ask(sheet, "train", asked, True):
             try:
-                updates[k] = update_of(reply, w, expected, limits)
+                with guarded():
+                    updates[k] = update_of(reply, w, expected, limits)
             except Refused as error:
                 self._refuse(sheet, k, str(error))
                 continue
@@ -136,10 +143,20 @@ class Session:
             line.here, line.reason = True, None
             line.loss = updates[k].loss if line.loss is None else line.loss
             line.update_norm = float(np.linalg.norm(updates[k].delta))
-        for k, reason in outliers(updates, limits.times_median, self.method.solver.sends == "change").items():
+        for k, reason in outliers(updates, limits.times_median, self._change).items():
             del updates[k]
             self._refuse(sheet, k, reason)
         return updates
+
+    def _take_late(self, updates: Mapping[int, Update]) -> dict[int, Update]:
+        """Late updates of those who sent none in time, if they are no outliers among this round's."""
+        kept, self._late = {k: one for k, one in self._late.items() if k not in updates}, {}
+        late = {k: update for k, (_, update) in kept.items()}
+        for k, reason in outliers({**late, **updates}, self.settings.checks.times_median, self._change).items():
+            if late.pop(k, None) is not None:
+                log.warning("client %s: its late update is refused: %s", self.roster[k].client, reason)
+        self._used |= {k: kept[k][0] for k in late}
+        return late
 
     def _ask(
         self, sheet: Sheet, kind: Kind, asked: Mapping[int, int], model: bool
@@ -174,7 +191,7 @@ class Session:
     def _opened(self, heard: Heard) -> Reply:
         expected: Expected = heard.question.about
         assert heard.message is not None
-        limit = most_bytes(self.settings.checks, expected, len(self.coordinator.start))
+        limit = most_bytes(self.settings.checks, expected, self.coordinator.start.nbytes)
         try:
             return opened(heard.message, expected, limit)
         except Refused as error:
@@ -192,7 +209,7 @@ class Session:
             order = order._replace(acknowledged=acknowledged, owed=owed)
         exchanged = self.coordinator.shapes
         said = (order.kind, order.round, nonce, entry.client, entry.examples)
-        return Question(node, order, Expected(*said, self.shapes, exchanged, self._rows))
+        return Question(node, order, Expected(*said, self.shapes, exchanged, self._rows, self._change))
 
     def _first(self, k: int) -> dict[str, np.ndarray]:
         """The leaves of a client's first row that are not 0."""
@@ -200,7 +217,16 @@ class Session:
         return {name: leaf for name, leaf in row.items() if np.any(leaf)}
 
     def _finish(self, sheet: Sheet, choice: Choice, updates: dict[int, Update], late: dict[int, Update]) -> None:
+        before = self.coordinator.carry
         closing = self.coordinator.finish(choice, updates, late)
+        if not sound(before, self.coordinator.carry):
+            self.coordinator.carry = before
+            for k in (k for k in updates if choice.invited[k]):
+                sheet.lines[k].reason = "refused:the server's state would not be finite"
+            log.warning("round %d: no update counts: the server's state would not be finite", sheet.round + 1)
+            closing = self.coordinator.finish(choice, {})
+            if not sound(before, self.coordinator.carry):
+                self.coordinator.carry = before
         for k, line in enumerate(sheet.lines):
             line.included = bool(closing.included[k])
             line.weight = float(choice.weight[k]) if choice.invited[k] else None
@@ -225,9 +251,12 @@ class Session:
 
     def _keep_late(self, heard: Heard) -> None:
         order, expected = heard.question.order, heard.question.about
+        newest = max(found.get(order.number, -1) for found in (self.clients.acknowledged, self._used))
+        if order.round <= newest:
+            return  # the memory holds a newer one
         try:
-            w = self._models[order.round]
-            update = update_of(self._opened(heard), w, expected, self.settings.checks)
+            with guarded():
+                update = update_of(self._opened(heard), self._models[order.round], expected, self.settings.checks)
         except Refused as error:
             log.warning("client %s: its late update is refused: %s", order.client, error)
             return
@@ -262,9 +291,14 @@ class Session:
         self.ledger.write_round(self.settings.run, sheet.round, *times, rows, dict(metrics or {}))
 
     def _rest(self, sheet: Sheet) -> None:
-        left = self.settings.round_seconds - (time.time() - sheet.began)
-        if left > 0:
-            self.exchange.sleep(left)
+        """Waits for the round's end, except the last one's. Late answers are taken when they come, to be timed."""
+        if sheet.round + 1 >= self.settings.rounds:
+            return
+        clock, seconds = self.exchange.clock, self.settings.round_seconds
+        end = clock() + min(seconds - (time.time() - sheet.began), seconds)  # a clock set back makes no longer round
+        while (left := end - clock()) > 0:
+            self.exchange.sleep(min(left, _SLICE))
+            self._collect()
 
     def arrays(self, w: np.ndarray) -> list[np.ndarray]:
         """The vector [d] as the model's arrays."""

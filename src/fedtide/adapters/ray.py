@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,7 +123,7 @@ def _cluster() -> Iterator[Any]:
     """Ray: as the process has it, else the cluster of RAY_ADDRESS, else one of this machine; what starts here ends."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        import ray
+        ray: Any = import_module("ray")  # by name: where it is missing, type checkers would take this module for it
     except ModuleNotFoundError:
         raise FedtideError("a run on Ray needs pip install 'fedtide[ray]'") from None
     if ray.is_initialized():

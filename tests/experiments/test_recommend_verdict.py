@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 
 from fedtide.experiments.recommendation.limits import Burden
-from fedtide.experiments.recommendation.verdict import Ends, Standing, against, decide, interval
+from fedtide.experiments.recommendation.verdict import Ends, Standing, against, decide
 from fedtide.report.recommendation_words import answer
-from fedtide.report.statistics import Metric
+from fedtide.report.statistics import Metric, student
 
 
 def ends(rows, deciles: dict[str, float] | None = None, kind: Metric = "accuracy", worth: float = 0.005) -> Ends:
@@ -113,7 +113,7 @@ def test_one_seed_tells_nobody_apart():
 
 
 def test_the_interval_is_students():
-    found = interval(np.array([1.0, 2.0, 3.0]))
+    found = student(np.array([1.0, 2.0, 3.0]))
     assert found.high == pytest.approx(2 + 4.302653 / np.sqrt(3), abs=1e-5)
 
 

@@ -192,6 +192,7 @@ def example(
 
 def _fit(log: "Log", length: int | None, simulated: int, seed: int) -> "FittedFleet":
     from fedtide import use_all_cores
+    from fedtide.cli.bars import Bars
     from fedtide.cli.interrupts import interrupts
     from fedtide.experiments.fleets import fit_fleet
     from fedtide.fleet import advise, advised_length
@@ -200,30 +201,13 @@ def _fit(log: "Log", length: int | None, simulated: int, seed: int) -> "FittedFl
     if length is None:
         length = advised_length(advise(log))
         typer.echo(f"Rounds of {_words(length)}, as advised for this fleet; choose others with --round.")
-    bars = _bars()
-    tasks: dict[str, Any] = {}
-    with bars, interrupts() as interrupted:
+    with Bars() as bars, interrupts() as interrupted:
 
         def progress(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
+            bars(what, done, total)
             interrupted.check()
 
         return fit_fleet(log, length, simulated=simulated, seed=seed, progress=progress)
-
-
-def _bars() -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        console=Console(stderr=True, highlight=False),
-    )
 
 
 def _tell_reading(log: "Log") -> None:

@@ -1,6 +1,5 @@
 """The command `fleet recommend`."""
 
-import logging
 import re
 import shlex
 from pathlib import Path
@@ -104,58 +103,18 @@ def recommend(
 
 def _recommend(folder: Path, options: dict[str, Any], command: str) -> "Recommendation":
     from fedtide import use_all_cores
+    from fedtide.cli.bars import Bars
     from fedtide.cli.interrupts import interrupts
     from fedtide.experiments.recommendation.recommending import recommend as ask
 
     use_all_cores()
-    with _Bars() as bars, interrupts() as interrupted:
+    with Bars("rounds") as bars, interrupts() as interrupted:
 
         def progress(label: str, done: int, total: int) -> None:
             bars(label, done, total)
             interrupted.check()
 
         return ask(folder, **options, progress=progress, about={"command": command})
-
-
-class _Bars(logging.Handler):
-    """A bar for each method's tuning and one for its runs, as they begin; what the runs log is not said eight times."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        super().__init__(logging.WARNING)
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f} rounds"),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            console=Console(stderr=True, highlight=False),
-        )
-        self._bars: dict[str, Any] = {}
-        self._said: set[str] = set()
-
-    def __call__(self, label: str, done: int, total: int) -> None:
-        if not self._bars:  # not before: an error is all that a failed start says
-            self._progress.start()
-        if label not in self._bars:
-            self._bars[label] = self._progress.add_task(label, total=total)
-        self._progress.update(self._bars[label], completed=done)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if text not in self._said:
-            self._said.add(text)
-            self._progress.console.print(text, markup=False, soft_wrap=True)
-
-    def __enter__(self) -> "_Bars":
-        logging.getLogger("fedtide").addHandler(self)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bars:
-            self._progress.stop()
-        logging.getLogger("fedtide").removeHandler(self)
 
 
 def _share(points: float) -> float:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedtide.report.statistics import student
 from fedtide.report.words import short
 
 Facts = Mapping[str, Any]
@@ -128,14 +129,8 @@ def replicas(case: Facts, found: np.ndarray) -> np.ndarray:
 
 def level(found: np.ndarray, confidence: float = 0.95) -> Level:
     """The mean of independent values and its interval."""
-    from scipy.stats import t
-
-    found = found[np.isfinite(found)]
-    if len(found) < 2:
-        return Level(float(found[0]) if len(found) else np.nan, None, None)
-    half = float(t.ppf((1 + confidence) / 2, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found)))
-    mean = float(found.mean())
-    return Level(mean, mean - half, mean + half)
+    mean, low, high = student(found, confidence)
+    return Level(np.nan if mean is None else mean, low, high)
 
 
 def measured(case: Facts, method: Facts, measure: str) -> Level | None:

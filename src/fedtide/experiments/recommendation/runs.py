@@ -13,7 +13,6 @@ from fedtide.availability import Process
 from fedtide.availability.base import Numbers, lag_one
 from fedtide.experiments.build import Experiment, build_method
 from fedtide.experiments.config import Config, MethodChoice
-from fedtide.experiments.space import with_values
 from fedtide.experiments.trials import LATE
 from fedtide.experiments.tuning import Tuning, carry_out, plan
 from fedtide.methods import Method
@@ -77,13 +76,11 @@ def tuned(config: Config, experiment: Experiment, progress: Progress | None) -> 
     """Every method of the configuration with the best of its trials, on fleets from the generator."""
     planned = plan(config, experiment)
     found = carry_out(planned, progress=progress)
-    methods, choices = {}, {}
-    for i, outcome in enumerate(found.outcomes):
-        own, choice = planned.spaces[outcome.method], config.methods[i]
-        if outcome.chosen is not None:
-            choice = with_values(choice, own.axes, own.trials[outcome.chosen.number])
-        choices[outcome.method] = choice
-        methods[outcome.method] = build_method(config, i, choice, experiment.problem.sizes)
+    choices = dict(zip(experiment.methods, found.config.methods, strict=True))
+    methods = {
+        label: build_method(config, i, choice, experiment.problem.sizes)
+        for i, (label, choice) in enumerate(choices.items())
+    }
     return Tuned(found, methods, choices)
 
 

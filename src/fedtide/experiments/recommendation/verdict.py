@@ -9,7 +9,7 @@ import polars as pl
 
 from fedtide.experiments.recommendation.limits import Burden
 from fedtide.experiments.recommendation.runs import GENERATED, HORIZONS, RECORDED
-from fedtide.report.statistics import Estimated, Metric
+from fedtide.report.statistics import Estimated, Metric, student
 
 Confidence = Literal["clear", "level", "disagree", "floor", "none"]
 """clear: one method ends best. level: several end alike, the simplest is taken. disagree: the record and generated
@@ -73,14 +73,14 @@ class Ends:
         return int(np.isnan(self._of(setting, 1.0, method, "final")).sum())
 
     def value(self, method: str, setting: str, horizon: float = 1.0, column: str = "final") -> Estimated:
-        return interval(self._of(setting, horizon, method, column))
+        return student(self._of(setting, horizon, method, column))
 
     def difference(
         self, method: str, other: str, setting: str, horizon: float = 1.0, column: str = "final"
     ) -> Estimated:
         """Mean of method − other over seeds, paired."""
         values = (self._of(setting, horizon, name, column) for name in (method, other))
-        return interval(np.subtract(*values))
+        return student(np.subtract(*values))
 
     def standing(self, among: Sequence[str], setting: str, horizon: float = 1.0) -> Standing | None:
         """The best by its mean, and who is level with it.
@@ -118,21 +118,6 @@ class Ends:
 
     def _of(self, setting: str, horizon: float, method: str, column: str) -> np.ndarray:
         return self._values[setting, horizon][method][column]
-
-
-def interval(values: np.ndarray) -> Estimated:
-    """The mean and its 95 % interval by Student's t: a bootstrap of a handful of seeds would be too narrow."""
-    from scipy.stats import t
-
-    values = np.asarray(values, float)
-    values = values[np.isfinite(values)]
-    if len(values) == 0:
-        return Estimated(None, None, None)
-    mean = float(values.mean())
-    if len(values) == 1:
-        return Estimated(mean, None, None)
-    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
-    return Estimated(mean, mean - half, mean + half)
 
 
 def apart(difference: Estimated) -> bool:

@@ -8,6 +8,7 @@ from jax.flatten_util import ravel_pytree
 
 from fedtide.errors import FedtideError
 from fedtide.problems.models import MODELS, cifar_cnn, fashion_cnn, lenet5, mlp, resnet9
+from fedtide.problems.models.layers import group_norm
 
 SMALL = {
     "fashion_cnn": lambda **more: fashion_cnn((8, 8), 3, channels=(2, 3), hidden=(5,), **more),
@@ -147,3 +148,20 @@ def test_what_does_not_fit_is_refused_in_one_line():
         lenet5((28, 28), 10, compute="float16")  # pyright: ignore[reportArgumentType]
     with pytest.raises(FedtideError, match="classes"):
         resnet9((32, 32, 3), 1)
+
+
+def test_the_normalisation_has_the_derivative_of_its_definition(float64):
+    rng = np.random.default_rng(3)
+    x = jnp.asarray(5 + rng.standard_normal((2, 3, 5, 64)))  # two channels in each of 32 groups
+    layer = {name: jnp.asarray(rng.standard_normal(64)) for name in ("weight", "bias")}
+    pull = jnp.asarray(rng.standard_normal(x.shape))
+
+    def ours(layer, x):
+        return group_norm(layer, x.transpose(3, 1, 2, 0), 32).transpose(3, 1, 2, 0)
+
+    def both(f):
+        y, back = jax.vjp(f, layer, x)
+        return jax.tree.leaves((y, back(pull)))
+
+    for got, expected in zip(*jax.jit(lambda: (both(ours), both(norm)))(), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)

@@ -3,8 +3,10 @@
 Parameters have the shapes, and start as, PyTorch's.
 """
 
+import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -107,13 +109,50 @@ _pool.defvjp(_pool_forward, _pool_backward)
 
 def group_norm(layer: Params, x: Array, groups: int) -> Array:
     """x [c, h, w, b], normalised over each sample's groups of channels, then scaled and shifted by channel."""
-    c, h, w, b = x.shape
-    exact = x.astype(jnp.promote_types(x.dtype, jnp.float32)).reshape(groups, -1, b)
-    centred = exact - exact.mean(axis=1, keepdims=True)
-    variance = (centred * centred).mean(axis=1, keepdims=True)
-    y = (centred * jax.lax.rsqrt(variance + 1e-5)).reshape(c, h * w, b)
-    y = y * layer["weight"][:, None, None] + layer["bias"][:, None, None]
-    return y.reshape(c, h, w, b).astype(x.dtype)
+    return _group_norm(layer["weight"], layer["bias"], x, groups)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _group_norm(weight: Array, bias: Array, x: Array, groups: int) -> Any:
+    return _group_norm_forward(weight, bias, x, groups)[0]
+
+
+def _group_norm_forward(weight: Array, bias: Array, x: Array, groups: int) -> tuple[Array, tuple[Array, ...]]:
+    exact = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    grouped = exact.reshape(groups, -1, x.shape[-1])
+    mean = grouped.mean(axis=1)
+    deviation = jax.lax.rsqrt(jnp.square(grouped - mean[:, None]).mean(axis=1) + 1e-5)  # 1 / deviation
+    mean, deviation = (jnp.repeat(v, len(x) // groups, axis=0) for v in (mean, deviation))  # [c, b]
+    y = (exact - _everywhere(mean)) * _everywhere(weight[:, None] * deviation) + _everywhere(bias[:, None])
+    return y.astype(x.dtype), (weight, x, mean, deviation)
+
+
+def _group_norm_backward(groups: int, kept: tuple[Array, ...], dy: Array) -> tuple[Array, ...]:
+    """dx = σ⁻¹ (γ dy − ⟨γ dy⟩ − x̂ ⟨γ dy x̂⟩), ⟨·⟩ the mean over a group: one pass for all sums, one for dx.
+
+    The general derivative would keep, and pass over, several float32 copies of x.
+    """
+    weight, x, mean, deviation = kept
+    dy, exact = (v.astype(mean.dtype) for v in (dy, x))
+    sums = dy.sum(axis=(1, 2)), (dy * (exact - _everywhere(mean))).sum(axis=(1, 2)) * deviation  # [c, b]
+
+    def over_group(values: Array) -> Array:
+        size = len(x) // groups
+        total = values.reshape(groups, size, -1).sum(axis=1) / (size * x.shape[1] * x.shape[2])
+        return jnp.repeat(total, size, axis=0)
+
+    level, slope = (over_group(weight[:, None] * each) for each in sums)
+    dx = dy * _everywhere(weight[:, None] * deviation) - _everywhere(deviation * level)
+    dx = dx - (exact - _everywhere(mean)) * _everywhere(deviation * deviation * slope)
+    return sums[1].sum(axis=1), sums[0].sum(axis=1), dx.astype(x.dtype)
+
+
+_group_norm.defvjp(_group_norm_forward, _group_norm_backward)
+
+
+def _everywhere(values: Array) -> Array:
+    """[c, b] or [c, 1], the same at all places of an image."""
+    return values[:, None, None]
 
 
 def relu(x: Array) -> Array:

@@ -70,13 +70,21 @@ _product.defvjp(_product_forward, _product_backward)
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _patches(x: Array, k: int) -> Any:
-    """All k × k windows of x [c, h, w, b], as [c k k, h − k + 1, w − k + 1, b]: shifted views, stacked."""
+    """All k × k windows of x [c, h, w, b], as [c k k, h − k + 1, w − k + 1, b]: shifted views, stacked.
+
+    x is written out before: otherwise what computes it may be done again for every view. Nine views are stacked at
+    once; of more, one axis after the other, which is faster from 5 × 5 on.
+    """
     c, h, w, b = x.shape
     high, wide = h - k + 1, w - k + 1
     if high == wide == 1:
         return x.reshape(c * k * k, 1, 1, b)
-    x = jnp.stack([x[:, :, j : j + wide] for j in range(k)], axis=1)
-    x = jnp.stack([x[:, :, i : i + high] for i in range(k)], axis=1)
+    x = jax.lax.optimization_barrier(x)
+    if k <= 3:
+        x = jnp.stack([x[:, i : i + high, j : j + wide] for i in range(k) for j in range(k)], axis=1)
+    else:
+        x = jnp.stack([x[:, :, j : j + wide] for j in range(k)], axis=1)
+        x = jnp.stack([x[:, :, i : i + high] for i in range(k)], axis=1)
     return x.reshape(c * k * k, high, wide, b)
 
 

@@ -1,10 +1,12 @@
 """What goes wrong ends in one line and a status."""
 
 import errno
+import sys
 
 import pytest
 import typer
 
+from fedtide.cli import main
 from fedtide.cli.faults import explained
 from fedtide.errors import FedtideError
 
@@ -47,3 +49,32 @@ def test_bugs_and_closed_pipes_are_not_hidden():
     for error in (ZeroDivisionError, BrokenPipeError):
         with pytest.raises(error), explained():
             raise error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["rnu"], "error: No such command 'rnu'."),
+        (["run"], "error: Missing argument 'CONFIG.toml'."),
+        (["run", "my.toml", "--rounds", "3"], "error: No such option"),
+        (["fleet", "recommend", "here", "--rounds", "many"], "error: Invalid value for '--rounds'"),
+    ],
+)
+def test_a_command_that_is_not_one_is_one_line(arguments, line, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fedtide", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr()
+    assert ended.value.code == 2
+    assert printed.out == ""
+    assert printed.err.startswith(line)
+    assert printed.err.endswith(" --help\n")
+    assert printed.err.count("\n") == 1
+
+
+def test_without_a_command_the_help_appears(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fedtide", "fleet"])
+    with pytest.raises(SystemExit):
+        main()
+    printed = capsys.readouterr()
+    assert "recommend" in printed.out + printed.err

@@ -1,12 +1,14 @@
 """The command line. Commands import what they need when they run, so that help appears at once."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fedtide.cli import checking, data, deploy, fleet, predicting, reproducing, running, showing, tuning
+from fedtide.cli.faults import BAD_INPUT, STOPPED
 
+_Usage: Any = typer.BadParameter.__base__  # click's UsageError; newer versions of typer have a click of their own
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -73,4 +75,16 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]  # no Greek: a "?"
-    app(prog_name="fedtide")
+    try:
+        status = app(prog_name="fedtide", standalone_mode=False)
+    except _Usage as error:
+        status = BAD_INPUT
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+        else:  # one line, as for all other bad input, instead of typer's box
+            command = error.ctx.command_path if error.ctx else "fedtide"
+            typer.echo(f"error: {' '.join(error.format_message().split())} See: {command} --help", err=True)
+    except typer.Abort:
+        typer.echo("stopped", err=True)
+        status = STOPPED
+    sys.exit(status)

@@ -227,3 +227,24 @@ def test_killed_driver(config, local):
     done = subprocess.run([*command, "resume", str(folder)], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     check_same(folder, local)
+
+
+@pytest.mark.slow
+def test_a_cluster_of_two_nodes(config, local):
+    """Found by RAY_ADDRESS; both nodes get work."""
+    pytest.importorskip("ray", reason="needs pip install 'fedtide[ray]'")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        folder = config.parent / "cluster"
+        command = [sys.executable, "-m", "fedtide", "run", str(config), "--out", str(folder), "--on", "ray"]
+        environment = os.environ | {"RAY_ADDRESS": cluster.address, "RAY_worker_niceness": "0"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        assert "2 at a time" in done.stderr
+        check_same(folder, local)
+    finally:
+        cluster.shutdown()

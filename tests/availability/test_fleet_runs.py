@@ -7,7 +7,8 @@ from fedtide.availability import Fleet
 from fedtide.errors import InvalidInput
 from fedtide.fleet import Slots, fit, resemble
 
-STAYS, ABSENCES = (0.6, 0.7, 8.0, 5), (0.4, 1.0, 14.0, 4)
+STAYS = ((0.25, 0.6, 1.5, 6.0, 12.0), (0.3, 0.3, 0.1, 0.3))
+ABSENCES = ((0.25, 1.0, 3.0, 10.0, 20.0), (0.2, 0.2, 0.1, 0.5))
 ROUNDS, CLIENTS = 480, 60
 
 
@@ -19,22 +20,36 @@ def run_lengths(here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def test_lengths_of_one_client():
     # Means of π/a and (1 − π)/a rounds, a = π (1 − π)(1 − λ): here the typical ones, so that its runs are as written.
-    pi, stay = 0.25, 0.5 * 1.0 + 0.5 * 9.0
+    # Half of the stays last 1 round, half about 9 (8 to 10, log-uniform); absences 6 to 24.
+    long, absence = 2 / np.log(10 / 8), 18 / np.log(4)
+    stay = 0.5 * 1.0 + 0.5 * long
+    pi = stay / (stay + absence)
     lam = 1 - 1 / (stay * (1 - pi))
-    absence = stay * (1 - pi) / pi
     process = Fleet(
-        [pi], -1 / np.log(lam), stays=(0.5, 1.0, 9.0, 3), absences=(0, absence, absence, 1), round_seconds=3600
-    )
+        [pi], -1 / np.log(lam), stays=((0.5, 1.0, 7.999, 8.0, 10.0), (0.5, 0, 0, 0.5)),
+        absences=((6.0, 24.0), (1.0,)), round_seconds=3600,
+    )  # fmt: skip
     here = process.sample(0, 60_000)[:, 0]
     absences, stays = run_lengths(here)
-    # Half of the stays last one round; of the others (three stages of 3 rounds on average) none less than three.
-    # 3000 stays: 5.5 standard errors of a share.
+    # 3400 stays: 5.5 standard errors of a share.
     error = 5.5 * np.sqrt(0.25 / len(stays))
     assert abs((stays == 1).mean() - 0.5) < error
-    assert not (stays == 2).any()
-    assert abs((stays == 3).mean() - 0.5 / 27) < error
-    assert abs((absences == 1).mean() - 1 / absence) < error
+    assert set(np.unique(stays)) == {1, 8, 9, 10}
+    assert absences.min() == 6
+    assert absences.max() == 24
+    assert abs((absences <= 12).mean() - 0.5) < error + 0.03  # log-uniform; rounded
+    assert abs(here.mean() - pi) < 5.5 * np.sqrt(pi * (1 - pi) / len(stays))
     assert process.correlation == pytest.approx([lam])
+
+
+def test_a_run_that_goes_on_at_the_start_is_as_at_any_later_time():
+    # Without a clock every round is alike: shares there, and about to change, of 20,000 clients in the first rounds.
+    process = Fleet(np.full(20_000, 0.3), 3.0, stays=STAYS, absences=ABSENCES)
+    here = process.sample(1, 40)
+    share, change = here.mean(1), (here[1:] != here[:-1]).mean(1)
+    wanted = 2 * 0.3 * 0.7 * (1 - np.exp(-0.5 / 3))
+    assert np.abs(share - 0.3).max() < 5.5 * np.sqrt(0.21 / 20_000)
+    assert np.abs(change - wanted).max() < 5.5 * np.sqrt(wanted / 20_000)
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +71,8 @@ def test_a_generated_fleet_has_runs_like_the_record(fitted):
     named = [c for c in checks if c.name.startswith(("stay", "absence", "back"))]
     assert len(named) == 7
     assert sum(not c.inside for c in named) <= 2
-    assert model.stays.long_hours > 3 * model.stays.brief_hours
-    assert model.stays.stages > 1
+    assert model.stays is not None
+    assert model.habits is None  # there are none: a chance of 1/60 to see some
 
 
 def test_devices_differ_as_in_the_record(fitted):
@@ -74,14 +89,24 @@ def test_lengths_are_saved_and_loaded(fitted, tmp_path):
     model, generated = fitted
     model.save(tmp_path)
     loaded = Fleet.load(tmp_path)
-    assert loaded.stays == pytest.approx(model.stays, rel=1e-5)
-    assert loaded.absences == pytest.approx(model.absences, rel=1e-5)
+    for mine, other in ((loaded.stays, model.stays), (loaded.absences, model.absences)):
+        assert mine.hours == pytest.approx(other.hours, rel=1e-5)
+        assert mine.share == pytest.approx(other.share, abs=1e-6)
     assert (loaded.sample(0, ROUNDS) == generated[0]).mean() > 0.99  # the file has six digits
 
 
 @pytest.mark.parametrize(
-    "stays", [(0.5, 1.0, 2.0), (1.0, 1.0, 2.0, 1), (0.5, 2.0, 1.0, 1), (0.5, 1.0, 2.0, 0), (0.5, 1.0, 2.0, 1.5), "long"]
-)
+    "stays",
+    [
+        (0.5, 1.0, 2.0), ((1.0,), ()), ((1.0, 2.0), (0.5, 0.5)), ((2.0, 1.0), (1.0,)), ((0.0, 1.0), (1.0,)),
+        ((1.0, 2.0), (-1.0,)), ((1.0, 2.0), (0.0,)), "long",
+    ],
+)  # fmt: skip
 def test_bad_lengths(stays):
-    with pytest.raises(InvalidInput, match=r"stays = .* share in"):
-        Fleet([0.5], stays=stays)
+    with pytest.raises(InvalidInput, match=r"stays = .* increasing hours"):
+        Fleet([0.5], stays=stays, absences=ABSENCES)
+
+
+def test_stays_without_absences():
+    with pytest.raises(InvalidInput, match="absences = None: must be given together"):
+        Fleet([0.5], stays=STAYS)

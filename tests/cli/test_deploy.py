@@ -81,6 +81,7 @@ def test_keys_are_made_once_and_used_beyond_loopback(fedtide, a_run):
     planned = plan(read_app("app"), host="0.0.0.0")
     assert planned.clients == []  # they are elsewhere
     assert [path.name for path in planned.security.node_keys] == ["0", "1"]
+    assert planned.changes["keys"].endswith("keys/clients")  # names are bound to them
 
 
 def test_a_try_out_goes_on_where_it_stopped(a_run):

@@ -135,13 +135,20 @@ def said(runs: Ends, burdens: dict[str, Burden], **about) -> str:
             setting: {
                 **runs.value(method, setting)._asdict(),
                 "worst_decile": None,
+                "worst_difference": None,
                 "difference": runs.difference(method, reference, setting)._asdict(),
             }
             for setting in ("recorded", "generated")
         }
         level = "recommended" if method == reference else "level" if method in found.level else "behind"
-        rows.append({"method": method, "verdict": level, "refused": None, "diverged": 0, **own})
-    facts = {"kind": "accuracy", "worth": runs.worth, "rounds": 9, "seeds": 4, "fleet": {"never": []}, "methods": rows}
+        rows.append(
+            {"method": method, "verdict": level, "refused": None, "diverged": 0, **burdens[method]._asdict(), **own}
+        )
+    facts = {
+        "kind": "accuracy", "worth": runs.worth, "rounds": 9, "seeds": 4, "fleet": {"never": []}, "methods": rows,
+        "constraints": {"floor": None}, "problem": {"stand_in": False}, "served_worst": [],
+        "horizons": [], "scenarios": [], "relaxed": [],
+    }  # fmt: skip
     return " ".join(answer({**facts, "verdict": {**found.plain(), "reference": reference}, **about}))
 
 
@@ -149,7 +156,8 @@ def test_what_does_not_matter_is_said():
     runs = ends({"heavy": both(STEADY), "light": both(STEADY - 0.002 + NOISE), "far": both(STEADY - 0.2)})
     text = said(runs, {"heavy": HEAVY, "light": LIGHT, "far": LIGHT})
     assert text.startswith(
-        "Use light. heavy ends within half a point of it, which does not matter here, and it is the simpler of the two."
+        "Use light. heavy ends within half a point of it, which does not matter here, and light is the simpler "
+        "of the two (it sends fewer extra messages)."
     )
     assert "the highest mean is that of heavy, +0.20 points (95% interval +" in text
     assert "On fleets generated from the fit heavy has the best mean (+0.20 points; 95% interval " in text
@@ -162,7 +170,7 @@ def test_level_by_noise_and_level_by_size_are_told_apart():
     text = said(runs, {"heavy": HEAVY, "light": LIGHT, "noisy": HEAVY})
     assert (
         "noisy ends level with it, as far as 4 seeds can tell; heavy ends within half a point, which does not matter "
-        "here, and it is the simplest of the three." in text
+        "here, and light is the simplest of the three (fewest extra messages, then least memory)." in text
     )
 
 

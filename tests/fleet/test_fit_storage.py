@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from fedtide.errors import FedtideError
-from fedtide.fleet import Account, Cluster, FleetModel, Issue, Lengths, Slots, fit, load_model
+from fedtide.fleet import Account, Cluster, FleetModel, Habits, Issue, Lengths, Slots, fit, load_model
 
 
 @pytest.fixture(scope="module")
@@ -16,8 +16,9 @@ def model() -> FleetModel:
     member = pl.Series("cluster", [0, 0, 0, -1, -1, -1, -1, -1], pl.Int32)
     cluster = Cluster("cluster 1", (0, 1, 2), 0.5, (0.1, 0.2), 0.7, 2.0)
     profile = found.profile._replace(weekday=np.linspace(-0.3, 0.3, 7), hour=np.linspace(-0.5, 0.5, 24))
-    runs = {"stays": Lengths(0.5, 1.0, 4.0, 3), "absences": Lengths(0.25, 0.5, 9.0, 2)}
-    devices = found.devices.with_columns(member)
+    runs = {"stays": Lengths((0.5, 1.0, 4.0), (0.75, 0.25)), "absences": Lengths((0.25, 9.0), (1.0,))}
+    habit = pl.Series("habit", np.linspace(-1, 1, 64).reshape(8, 8).tolist(), pl.List(pl.Float64))
+    devices, runs = found.devices.with_columns(member, habit), {**runs, "habits": Habits(0.5, 0.125)}
     return found._replace(devices=devices, clusters=(cluster,), profile=profile, **runs)
 
 
@@ -42,13 +43,14 @@ def test_what_is_saved_comes_back(model, folder):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(again.pair_correlation, model.pair_correlation, rtol=1e-5)
     assert again.pair_correlation_with_clock == pytest.approx(model.pair_correlation_with_clock, rel=1e-5)
-    assert (again.stays, again.absences) == (model.stays, model.absences)
+    assert (again.stays, again.absences, again.habits) == (model.stays, model.absences, model.habits)
     assert sorted(p.name for p in folder.iterdir()) == ["devices.parquet", "fleet.toml"]
 
 
 def test_a_clock_without_dates(model, tmp_path):
     bare = model._replace(zone=None, clusters=(), devices=model.devices.with_columns(pl.lit(-1).alias("cluster")))
-    bare = bare._replace(profile=bare.profile._replace(weekday=None), stays=None, absences=None)
+    bare = bare._replace(profile=bare.profile._replace(weekday=None), stays=None, absences=None, habits=None)
+    bare = bare._replace(devices=bare.devices.drop("habit"))
     bare.save(tmp_path)
     again = load_model(tmp_path)
     assert again.zone is None
@@ -56,6 +58,7 @@ def test_a_clock_without_dates(model, tmp_path):
     assert again.clusters == ()
     assert again.stays is None
     assert again.absences is None
+    assert again.habits is None
 
 
 @pytest.mark.parametrize(
@@ -73,9 +76,12 @@ def test_a_clock_without_dates(model, tmp_path):
         ("zone = ", 'zone = "Mars"', "rounds.zone = 'Mars': must be a time zone"),
         ("count = ", "count = 61", "not the 8 devices of 61 rounds"),
         ("coupling = ", "coupling = true", r"clusters\[0\].coupling = True"),
-        ("long_hours = ", "long_hours = 0.1", "stays.long_hours = 0.1: must be a number of 1 or more"),
-        ("stages = ", "stages = 2.5", "stays.stages = 2.5: must be a whole number"),
-        ("brief = ", "", "stays.brief = None"),
+        ("hours = [0.5", "hours = [0.5, 0.4, 1.0]", r"stays.hours = .*each more than the one before"),
+        ("hours = [0.5", "hours = [0, 1.0, 2.0]", r"stays.hours\[0\] = 0: must be a number of 1e-06 or more"),
+        ("share = [0.75", "share = [0.5]", r"stays.share = \[0.5\]: must be 2 shares, one between each two hours"),
+        ("share = [0.75", "", "stays.share = None: must be a list of numbers"),
+        ("sigma = 0.5", "sigma = -0.1", r"habits.sigma = -0.1: must be a number in \[0, 10\]"),
+        ("sigma = 0.5", "wide = 0.1", "habits.wide = 0.1: must be one of sigma, sigma_se"),
         ("[[clusters]]", "[clusters]", r"clusters = '\[clusters\]': must be tables, each headed \[\[clusters\]\]"),
         ("rows = ", 'rows = "many"', "account.rows = 'many': must be a whole number"),
         ("notes = ", 'notes = "none"', "account.notes = 'none': must be a list of texts"),
@@ -107,6 +113,7 @@ def test_files_that_are_not_there_or_damaged(folder, tmp_path):
         (table.drop("hours"), "the column hours is missing"),
         (table.with_columns(pl.lit("x").alias("availability")), "the column availability is String"),
         (table.head(3), "not the 8 devices"),
+        (table.with_columns(pl.col("habit").list.head(3)), "the column habit is not of 8 numbers a device"),
         (table.with_columns(pl.lit(3).alias("cluster")), "clusters that fleet.toml does not have"),
     ):
         broken.write_parquet(folder / "devices.parquet")

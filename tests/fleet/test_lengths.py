@@ -6,8 +6,9 @@ import pytest
 from fedtide.fleet import Lengths, Slots
 from fedtide.fleet.lengths import lengths
 from fedtide.fleet.model import Profile
-from fedtide.fleet.runs import again, law
-from fedtide.fleet.spread import spread_out, stretched
+from fedtide.fleet.runs import again, again_of, expected, law
+from fedtide.fleet.simulable import going_on, whole_runs
+from fedtide.fleet.spread import Seen, spread_out, stretched
 from fedtide.fleet.together import pair_correlation
 
 FLAT = Profile(np.zeros(24), np.zeros(24), np.zeros(24), None)
@@ -18,14 +19,48 @@ def slots_of(state) -> Slots:
     return Slots(state, tuple(map(str, range(state.shape[1]))), 1800, 0, None)
 
 
-@pytest.mark.parametrize("lengths", [None, Lengths(0.7, 0.5, 6.0, 4), Lengths(0.0, 1.0, 1.0, 64)])
+CLASSES = Lengths((0.3, 0.6, 1.5, 4.0, 12.0, 40.0), (0.3, 0.2, 0.2, 0.2, 0.1))
+
+
+@pytest.mark.parametrize("lengths", [CLASSES, Lengths((1.0, 1.2), (1.0,))])
 def test_a_law_has_exactly_the_wanted_mean(lengths):
     mean = np.r_[1.0, 1.001, np.geomspace(1.2, 3000, 50)]
     found = law(mean, lengths, 0.5)
-    np.testing.assert_allclose(found.brief * found.short + (1 - found.brief) * found.long, mean, rtol=1e-12)
-    assert ((found.brief >= 0) & (found.brief < 1) & (found.short >= 1)).all()
-    assert (found.stages <= found.long + 1e-6).all()  # a stage takes a round or more
-    assert found.stages.min() >= 1
+    np.testing.assert_allclose((found.share * expected(found.edges, found.scale)).sum(1), mean, rtol=1e-8)
+    np.testing.assert_allclose(found.share.sum(1), 1)
+    assert found.share.min() >= 0
+
+
+def test_who_stays_longer_has_more_of_the_long_stays():
+    typical, short, long = law(np.array([6.0, 4.0, 9.0]), CLASSES, 0.5).share
+    assert (np.diff(long / typical) > 0).all()
+    assert (np.diff(short / typical) < 0).all()
+
+
+def test_runs_drawn_have_the_mean_of_their_law_and_are_met_in_proportion_to_their_length():
+    mean = np.array([1.3, 4.0, 30.0])
+    one, generator = law(mean, CLASSES, 0.5), np.random.default_rng(0)
+    owner = np.repeat(np.arange(3), 40_000)
+    whole = whole_runs(one, owner, generator).reshape(3, -1)
+    left = going_on(one, owner, generator).reshape(3, -1)
+    assert whole.min() == left.min() == 1
+    error = whole.std(1) / 200
+    assert (np.abs(whole.mean(1) - mean) < 5.5 * error).all()  # standard errors
+    # A run of L rounds is met with probability L / ΣL, at any of its rounds: (E L² / E L + 1) / 2 are left on average.
+    rest = ((whole.astype(float) ** 2).mean(1) / mean + 1) / 2
+    spread = np.sqrt(left.var(1) + (whole.astype(float) ** 2).var(1) / (2 * mean) ** 2) / 200
+    assert (np.abs(left.mean(1) - rest) < 5.5 * spread).all()
+
+
+def test_any_thresholds_with_the_clocks_values_are_the_clock():
+    pi, swing, clock = (
+        np.array([0.1, 0.5, 0.8]),
+        np.array([1.0, 0.9, 0.3]),
+        0.6 * np.sin(np.arange(48) / 48 * 2 * np.pi),
+    )
+    found = again_of(pi, pi[:, None] * (1 + swing[:, None] * clock))
+    for mine, other in zip(found, again(pi, swing, clock), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-9)
 
 
 def test_changes_without_a_clock_are_those_of_a_chain():
@@ -62,12 +97,16 @@ def test_stretched_estimates_vary_as_the_truth():
     np.testing.assert_array_equal(stretched(means[:1], np.ones(1), np.ones(1, bool)), means[:1])
 
 
-def test_spread_devices_come_and_go_as_often_as_recorded():
+def test_spread_devices_are_here_and_change_as_often_as_recorded():
     generator = np.random.default_rng(1)
-    pi, lam, pairs = generator.uniform(0.1, 0.6, 50), generator.uniform(0.5, 0.9, 50), np.full(50, 200)
-    ever = np.arange(50) > 0
-    changes = round(1.05 * 2 * (pairs * pi * (1 - pi) * (1 - lam)).sum())
-    wide, hours = spread_out(pi, np.full(50, 0.05), lam, np.full(50, 0.05), ever, pairs, changes, 0.5)
+    pi, lam, observed = generator.uniform(0.05, 0.9, 50), generator.uniform(0.3, 0.9, 50), np.full(50, 201)
+    here = np.round(0.97 * pi * observed).astype(int)
+    here[0] = 0
+    pairs = observed - 1
+    changes = int(2 * (pairs * pi * (1 - pi) * (1 - lam)).sum())
+    seen = Seen(observed, here, pairs, changes)
+    wide, hours = spread_out(pi, np.full(50, 0.05), lam, np.full(50, 0.05), seen, 0.5)
+    assert (wide * observed)[1:].sum() == pytest.approx(here.sum(), rel=1e-6)
     assert 2 * (pairs * wide * (1 - wide) * (1 - np.exp(-0.5 / hours))).sum() == pytest.approx(changes, rel=1e-6)
     assert wide[0] == pi[0]
     assert wide[1:].std() > pi[1:].std()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedtide.errors import InvalidInput
-from fedtide.fleet import Lengths, resemble
+from fedtide.fleet import Habits, Lengths, resemble
 from fedtide.fleet.resemblance import WORDS
 
 
@@ -80,10 +80,21 @@ def test_what_was_fitted_is_marked(model_by_hand, chains):
     record = chains(96, 6, 1)
     model, others = model_by_hand(record), [chains(96, 6, seed) for seed in (2, 3)]
     assert [check.name for check in resemble(model, others)[0] if check.fitted] == ["hourly_deviation"]
-    runs = Lengths(0.5, 1.0, 4.0, 3)
+    runs = Lengths((0.5, 1.0, 4.0), (0.5, 0.5))
     fitted = {c.name for c in resemble(model._replace(stays=runs, absences=runs), others)[0] if c.fitted}
     assert {"stay_50", "absence_90", "back_in_an_hour", "hourly_deviation"} < fitted
     assert "longest_absence" not in fitted
+    assert "day_later" in {c.name for c in resemble(model._replace(habits=Habits(0.5, 0.1)), others)[0] if c.fitted}
+
+
+def test_runs_that_are_cut_off_count_for_as_long_as_they_were_seen(model_by_hand):
+    # Stays of three rounds, seen whole, and as many that were last seen in their second: Kaplan and Meier's median is
+    # three rounds, though of what was seen half lasted two.
+    whole, cut = [0, 1, 1, 1, 0, 0], [0, 1, 1, -1, -1, 0]
+    record = np.tile(np.stack([whole] * 10 + [cut] * 10, 1), (10, 1))
+    checks, _ = resemble(model_by_hand(record), [record, record])
+    found = {check.name: check.recorded for check in checks}
+    assert [found[f"stay_{share}"] for share in (10, 50, 90)] == pytest.approx([1.3, 1.5, 1.7])
 
 
 def test_nobody_was_ever_here(model_by_hand, chains):

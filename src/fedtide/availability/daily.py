@@ -36,11 +36,15 @@ class Daily(Drifting):
             relative = (1 + relative) * (1 + jnp.asarray(self.weekday)[second // DAY % 7]) - 1
         return self.availability * (1 + self.swing * relative)
 
-    def _clock(self) -> np.ndarray:
-        """d in each round until the clock shows the same time again."""
+    def _seconds(self) -> np.ndarray:
+        """Of the day, or of the week, in each round until the clock shows the same time again."""
         cycle = DAY if self.weekday is None else WEEK
         rounds = np.arange(cycle // math.gcd(cycle, self.round_seconds))
-        second = rounds * self.round_seconds + self.start_second
+        return rounds * self.round_seconds + self.start_second
+
+    def _clock(self) -> np.ndarray:
+        """d in each round until the clock shows the same time again."""
+        second = self._seconds()
         values = np.asarray(self.profile, np.float64)
         relative = np.interp(second % DAY / 3600 - 0.5, np.arange(24), values, period=24)
         if self.weekday is not None:

@@ -10,9 +10,10 @@ from jax import Array
 from jax.scipy.special import ndtr, ndtri
 
 from fedtide.availability.base import Numbers, Process, count_clients, lag_one, per_client
-from fedtide.availability.daily import DAY, WEEK, Daily, swing
+from fedtide.availability.daily import DAY, WEEK, swing
+from fedtide.availability.habitual import Habitual
+from fedtide.availability.replay import replay
 from fedtide.availability.runs import Level, begin, lengths_of, turn, turns
-from fedtide.availability.trace import Trace
 from fedtide.errors import FedtideError, require, whole
 from fedtide.streams import Stream
 from fedtide.types import State, part
@@ -30,7 +31,7 @@ class _Draws(NamedTuple):
 
 
 @part
-class Fleet(Daily):
+class Fleet(Habitual):
     """Devices with runs, a shared clock, and clusters that move together: what `fedtide.fleet` fits to a log.
 
     Client k is there in round t when Φ(X_k) < π_k(t) = π_k (1 + s_k d(clock)), with X_k = √r Z_c + √(1−r) E_k for a
@@ -39,12 +40,11 @@ class Fleet(Daily):
     is kept with exp(−Δ/cluster_hours), E_k with the probability that makes the long-run lag-1 correlation of being
     there exp(−Δ/hours), as far as it can: at most exp(−Δ/(5 hours)). Without clusters this is the process of `Phones`.
 
-    With `stays` or `absences` a client of no cluster has runs that are not geometric. Φ(E_k) is then uniform below π_k
-    in a stay and above it in an absence, and drawn anew with every run: the marginal is exactly π_k(t) again. A run is
-    brief with some probability, and geometric; otherwise it goes through equal stages, which makes such runs alike.
-    Both are four numbers for a typical client: share of brief runs, their mean in hours, the mean of the others in
-    hours, stages. A client's own means follow from π_k and hours; its brief and its other runs are √ of its mean over
-    the typical one times as long, and as many are brief as then give its mean.
+    With `stays` and `absences` a client of no cluster has runs that are not geometric. Φ(E_k) is then uniform below π_k
+    in a stay and above it in an absence, and drawn anew with every run: the marginal is exactly π_k(t) again. Both are
+    [hours, share] for a typical client: share[i] of the runs last hours[i] to hours[i + 1]. A client has the same
+    lengths in other proportions, share · (length + typical mean)^θ, with the mean that follows from π_k and hours.
+    With `habit` clients have days of their own, too: see `Habitual`.
 
     `availability` is π and `hours` the relaxation time, a number for each client, or one number; `profile` 24 numbers,
     d at the middles of hours, `weekday` 7 from Monday, both relative (0 is the mean) and scaled so that a client's
@@ -59,8 +59,9 @@ class Fleet(Daily):
     membership: Numbers = None
     coupling: Numbers = None
     cluster_hours: Numbers = 1.0
-    stays: tuple[float, float, float, int] | None = None
-    absences: tuple[float, float, float, int] | None = None
+    stays: Any = None
+    absences: Any = None
+    habit: Numbers = None
     round_seconds: int = 1800
     start_second: int = 0
     clients: int = None  # pyright: ignore[reportAssignmentType]  # filled from the vectors
@@ -68,6 +69,7 @@ class Fleet(Daily):
     shared_persistence: Numbers = dataclasses.field(init=False, repr=False)  # [clusters]
     turns: Any = dataclasses.field(init=False, repr=False)  # Turns, or None where all runs are geometric
     swing: Array = dataclasses.field(init=False, repr=False)
+    balance: Numbers = dataclasses.field(init=False, repr=False)  # [N], or None without habits
     correlation: Array = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self):
@@ -88,6 +90,7 @@ class Fleet(Daily):
         profile = (1 + profile) / mean - 1
         most = (1 + profile.max()) * (1 if weekday is None else 1 + weekday.max()) - 1
         self._set(profile=profile, swing=swing(pi, most))
+        self._set(**dict(zip(("habit", "balance"), self._balanced(self.habit), strict=True)))
         self._set_clusters()
         kept, redrawn = self._again()
         wanted = pi**2 + np.exp(-self.round_seconds / 3600 / hours) * pi * (1 - pi)
@@ -98,14 +101,19 @@ class Fleet(Daily):
         share = np.clip(share, 0, np.minimum(np.exp(-self.round_seconds / 3600 / (_LONGEST * hours)), 1 - 1e-6))
         self._set(persistence=share, correlation=lag_one(pi, share * kept + (1 - share) * redrawn), turns=None)
         self._set(stays=lengths_of("stays", self.stays), absences=lengths_of("absences", self.absences))
-        if self.stays or self.absences:
+        given = (self.stays is None) == (self.absences is None)
+        require(given, "absences" if self.stays else "stays", None, "given together with the other")
+        if self.stays:
             self._set_turns(pi, np.exp(-self.round_seconds / 3600 / hours))
 
     def _set_turns(self, pi: np.ndarray, wanted: np.ndarray) -> None:
-        from fedtide.fleet.runs import again
+        from fedtide.fleet.runs import Again, again, again_of
 
         inner = np.clip(pi, 1e-7, 1 - 1e-7)
         twice = again(inner, np.asarray(self.swing, np.float64), self._clock())
+        if self.habit is not None:
+            parts = [again_of(inner[some], self._presence(some)) for some in self._chunks()]
+            twice = Again(*(np.concatenate(each) for each in zip(*parts, strict=True)))
         changes = twice.changes(inner, wanted)
         alone = lag_one(pi, twice.never_changing - twice.slope * changes)
         self._set(turns=turns(inner, changes, self.stays, self.absences, self.round_seconds / 3600))
@@ -178,12 +186,9 @@ class Fleet(Daily):
         from fedtide.fleet.normal import both_here
 
         member = np.asarray(self.membership)
-        pi, follow, coupling, hold = (
-            np.asarray(v, np.float64) for v in (self.availability, self.swing, self.coupling, self.shared_persistence)
-        )
-        clock = 1 + 0 * pi[:, None], self._clock()
+        coupling, hold = (np.asarray(v, np.float64) for v in (self.coupling, self.shared_persistence))
         for some in np.array_split(np.flatnonzero(member >= 0), max(1, int((member >= 0).sum()) // 256)):
-            now = pi[some, None] * (clock[0][some] + follow[some, None] * clock[1])
+            now = self._presence(some)
             after, c = np.roll(now, -1, axis=1), member[some]
             r, held = coupling[c, None], hold[c]
             only_shared, only_own = both_here(now, after, r).mean(1), both_here(now, after, 1 - r).mean(1)
@@ -204,15 +209,17 @@ class Fleet(Daily):
 
         The devices' π and hours are as different as the fleet's are (columns spread_availability and spread_hours):
         posterior means differ less.
-        Drawn: π ~ Beta, hours ~ lognormal, a share never there, clusters as large in proportion. The clock, the hour
-        at which round 0 begins and the length of a round are the record's.
+        Drawn: π ~ Beta, hours ~ lognormal, habits ~ normal, a share never there, clusters as large in proportion. The
+        clock, the hour at which round 0 begins and the length of a round are the record's.
         """
         from fedtide.fleet.slots import DAY, Slots
+        from fedtide.fleet.waves import HABIT, drawn
 
         seed, count = whole("population_seed", population_seed, 0), len(model.devices)
         wide = "spread_" if "spread_availability" in model.devices.columns else ""
         names = f"{wide}availability", f"{wide}hours", "cluster"
         pi, hours, member = (model.devices[name].to_numpy() for name in names)
+        habit = np.array(model.devices[HABIT].to_list()) if HABIT in model.devices.columns else None
         clients = count_clients(clients) or count
         if clients != count:
             d, random = model.distribution, np.random.default_rng([seed, 0xF1EE7])
@@ -220,6 +227,7 @@ class Fleet(Daily):
             hours = d.hours[0] * np.exp(d.hours[1] * random.standard_normal(clients))
             pi = np.where(random.random(clients) < d.never, 0, pi)
             member = member[random.integers(count, size=clients)]
+            habit = None if model.habits is None else drawn(model.habits.sigma, clients, random)
         slots = Slots(model.record[:1], (), model.round_seconds, model.start, model.zone)
         day = 0 if slots.weekdays is None else int(slots.weekdays[0])
         groups: dict[str, Any] = {}
@@ -228,7 +236,7 @@ class Fleet(Daily):
             groups["cluster_hours"] = [c.hours for c in model.clusters]
         return cls(
             np.asarray(pi), np.asarray(hours), model.profile.hour, model.profile.weekday, **groups,
-            stays=model.stays, absences=model.absences,
+            stays=model.stays, absences=model.absences, habit=habit,
             round_seconds=model.round_seconds, start_second=day * DAY + int(slots.seconds[0]),
         )  # fmt: skip
 
@@ -245,8 +253,9 @@ def fleet(
     membership: Numbers | None = None,
     coupling: Numbers | None = None,
     cluster_hours: Numbers | None = None,
-    stays: Numbers | None = None,
-    absences: Numbers | None = None,
+    stays: Any = None,
+    absences: Any = None,
+    habit: Numbers | None = None,
     round_seconds: int | None = None,
     start_second: int | None = None,
 ) -> Process:
@@ -260,7 +269,8 @@ def fleet(
     written = {
         "availability": availability, "hours": hours, "profile": profile, "weekday": weekday,
         "membership": membership, "coupling": coupling, "cluster_hours": cluster_hours,
-        "stays": stays, "absences": absences, "round_seconds": round_seconds, "start_second": start_second,
+        "stays": stays, "absences": absences, "habit": habit,
+        "round_seconds": round_seconds, "start_second": start_second,
     }  # fmt: skip
     given = {name: value for name, value in written.items() if value is not None}
     if (path is None) == (availability is None):
@@ -274,25 +284,3 @@ def fleet(
     if recorded:
         return replay(path, clients, population_seed)
     return Fleet.load(path, clients, population_seed)
-
-
-def replay(path: "str | Path | FleetModel", clients: int | None = None, population_seed: int = 0) -> Trace:
-    """The record of a fitted fleet, replayed from its first round and again from its end; see `fleet`.
-
-    Fewer `clients` than devices are drawn without repetition among those observed at all. More are refused: copies of a
-    device would come and go as one, as no devices of the record do.
-    """
-    from fedtide.fleet.fill import filled, whole_days
-    from fedtide.fleet.storage import load_model
-
-    model = load_model(path) if isinstance(path, str | Path) else path
-    seed = whole("population_seed", population_seed, 0)
-    record = whole_days(filled(model, seed), model.round_seconds)
-    clients = count_clients(clients) or len(model.devices)
-    if clients != len(model.devices):
-        seen = np.flatnonzero(model.devices["observed"].to_numpy() > 0)
-        few = f"{len(seen)} or fewer: so many devices were recorded; without recorded = true new ones are drawn"
-        require(clients <= len(seen), "clients", clients, few)
-        random = np.random.default_rng([seed, 0xF1EE7])
-        record = record[:, np.sort(random.choice(seen, clients, replace=False))]
-    return Trace(record)

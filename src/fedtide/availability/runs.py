@@ -9,22 +9,22 @@ from jax import Array
 from fedtide.errors import require
 from fedtide.streams import Stream
 
+_MOST = 200  # classes of lengths
+
 
 class Turns(NamedTuple):
-    """Away (row 0) and there (row 1) in turn; [2, N] each. See `fedtide.fleet.runs.Law`."""
+    """Away (first row) and there (second) in turn. See `fedtide.fleet.runs.Law`."""
 
-    brief: Array | np.ndarray  # probability that a run is brief
-    end_brief: Array | np.ndarray  # that a brief run ends with a round
-    end_stage: Array | np.ndarray  # that a stage of another does
-    stages: Array | np.ndarray
-    now_brief: Array | np.ndarray  # that a run that is going on is brief
+    edges: Array | np.ndarray  # [2, 1, classes + 1] ends of the classes of lengths, rounds
+    below: Array | np.ndarray  # [2, N, classes] probability of a shorter class
+    scale: Array | np.ndarray  # [2, N, 1]
 
 
 class Level(NamedTuple):
     """Uniform below π in a stay and above it in an absence, so that it is uniform on [0, 1) at any time."""
 
     level: Array  # [N]
-    ahead: Array  # [N] stages ahead, this one included; 0 in a brief run
+    ahead: Array  # [N] rounds ahead in this run, this one included
 
 
 def turns(pi: np.ndarray, changes: np.ndarray, stays: Any, absences: Any, round_hours: float) -> Turns:
@@ -32,48 +32,67 @@ def turns(pi: np.ndarray, changes: np.ndarray, stays: Any, absences: Any, round_
     from fedtide.fleet.runs import law
 
     laws = law((1 - pi) / changes, absences, round_hours), law(pi / changes, stays, round_hours)
-    brief, short, long, stages = (np.stack(both) for both in zip(*laws, strict=True))
-    ends = np.minimum(1 / short, 1), np.minimum(stages / long, 1)
-    return Turns(brief, *ends, stages, np.stack([each.now_brief for each in laws]))
+    most = max(len(each.edges) for each in laws)
+    # Classes of no probability at the end, so that both have as many.
+    edges = [np.r_[each.edges, each.edges[-1] * 2.0 ** np.arange(1, 1 + most - len(each.edges))] for each in laws]
+    share = [np.pad(each.share, ((0, 0), (0, most - len(each.edges)))) for each in laws]
+    below = np.stack([np.cumsum(each, 1) - each for each in share])
+    scale = np.stack([each.scale for each in laws])
+    return Turns(np.stack(edges)[:, None], np.minimum(below, 1), scale[:, :, None])
 
 
 def begin(turns: Turns, level: Array, pi: Array, stream: Stream) -> Level:
-    """Somewhere within a run, as at any later time."""
-    numbers = stream.uniform(jnp.arange(len(level)), 2, start=8)
-    now_brief, stages = (_of(field, level < pi) for field in (turns.now_brief, turns.stages))
-    ahead = jnp.floor(numbers[:, 1] * stages).astype(jnp.int32) + 1
-    return Level(level, jnp.where(numbers[:, 0] < now_brief, 0, ahead))
+    """Somewhere within a run, as at any later time: long ones are met more often."""
+    numbers = stream.uniform(jnp.arange(len(level)), 4, start=8)
+    there = level < pi
+    edges, below, scale = (_of(field, there) for field in turns)
+    share = jnp.diff(below, axis=1, append=1.0)
+    low, high = edges[:, :-1] * scale, edges[:, 1:] * scale
+    one = jnp.clip(1.0, low, high)
+    under = jnp.log(one / low)
+    met = jnp.cumsum(share * (under + high - one) / jnp.log(high / low), axis=1)
+    group = (met[:, :-1] <= numbers[:, :1] * met[:, -1:]).sum(1)[:, None]
+    under, one, high = (jnp.take_along_axis(field, group, 1)[:, 0] for field in (under, one, high))
+    length = jnp.maximum(one + numbers[:, 1] * (under + high - one) - under, 1)
+    short = jnp.floor(length)
+    length = short + (numbers[:, 2] * length < (length - short) * (short + 1))
+    return Level(level, jnp.floor(numbers[:, 3] * length).astype(jnp.int32) + 1)
 
 
 def turn(turns: Turns, state: Level, pi: Array, numbers: Array) -> Level:
     """A round further, by three uniform numbers for each client [N, 3]."""
-    there = state.level < pi
-    end = jnp.where(state.ahead == 0, _of(turns.end_brief, there), _of(turns.end_stage, there))
-    done = numbers[:, 0] < end
-    over = done & (state.ahead <= 1)
-    drawn = jnp.where(there, pi + (1 - pi) * numbers[:, 1], pi * numbers[:, 1])
-    ahead = jnp.where(numbers[:, 2] < _of(turns.brief, ~there), 0, _of(turns.stages, ~there))
-    return Level(
-        jnp.where(over, drawn, state.level), jnp.where(over, ahead, state.ahead - (done & ~over)).astype(jnp.int32)
-    )
+    there, over = state.level < pi, state.ahead <= 1
+    drawn = jnp.where(there, pi + (1 - pi) * numbers[:, 0], pi * numbers[:, 0])
+    edges, below, scale = (_of(field, ~there) for field in turns)
+    group = (below[:, 1:] <= numbers[:, 1:2]).sum(1)[:, None]
+    first, low, high = (jnp.take_along_axis(f, group, 1)[:, 0] for f in (below, edges[:, :-1], edges[:, 1:]))
+    after = jnp.take_along_axis(jnp.pad(below, ((0, 0), (0, 1)), constant_values=1.0), group + 1, 1)[:, 0]
+    place = jnp.clip((numbers[:, 1] - first) / jnp.maximum(after - first, 1e-9), 0, 1)
+    length = low * (high / low) ** place * scale[:, 0]
+    length = jnp.maximum(jnp.floor(length + numbers[:, 2]), 1).astype(jnp.int32)
+    return Level(jnp.where(over, drawn, state.level), jnp.where(over, length, state.ahead - 1))
 
 
 def _of(field: Any, there: Array) -> Array:
-    return jnp.where(there, jnp.asarray(field)[1], jnp.asarray(field)[0])
+    """[N, …]: what holds for clients that are away, or there."""
+    away, stay = jnp.asarray(field)
+    return jnp.where(there[:, None], stay, away)
 
 
 def lengths_of(field: str, value: Any) -> Any:
-    """Checked (share of brief runs, their mean hours, mean hours of the others, stages of these), or None."""
+    """Checked (hours between which lengths lie, shares of them), or None."""
     if value is None:
         return None
     from fedtide.fleet.model import Lengths
 
-    allowed = "a share in [0, 1), hours of brief runs, at least as many of the others, and their stages (1 to 64)"
+    allowed = "[hours, share]: two or more increasing hours, and the share of runs between each two of them"
     try:
-        brief, short, long, stages = (float(v) for v in value)
+        hours, share = (tuple(float(v) for v in part) for part in value)
     except (TypeError, ValueError):
         require(False, field, value, allowed)
         raise
-    fine = 0 <= brief < 1 and 1e-6 <= short <= long < np.inf and stages in range(1, 65)
+    fine = 2 <= len(hours) <= _MOST and len(share) == len(hours) - 1 and bool(np.isfinite([*hours, *share]).all())
+    fine = fine and hours[0] > 1e-6 and bool((np.diff(hours) > 0).all()) and min(share) >= 0 and sum(share) > 0
     require(fine, field, value, allowed)
-    return Lengths(brief, short, long, int(stages))
+    total = sum(share)
+    return Lengths(hours, tuple(each / total for each in share))

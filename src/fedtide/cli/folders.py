@@ -26,6 +26,19 @@ def made(folder: Path) -> Iterator[Path]:
         raise
 
 
+def check(folder: Path) -> None:
+    """Raises now, rather than after minutes of work, if a folder cannot be made or written to. Leaves nothing."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".", suffix=".partial", dir=folder):
+            pass
+    finally:
+        for path in missing:
+            if path.exists():
+                path.rmdir()
+
+
 def _move(source: Path, target: Path) -> None:
     """All files, those of folders as well; files of the same name are replaced, each in one step."""
     for path in sorted(source.iterdir()):

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from fedtide.cli.faults import explained
-from fedtide.cli.folders import made
+from fedtide.cli.folders import check, made
 from fedtide.cli.layout import columns, show
 from fedtide.errors import FedtideError, InvalidInput, number
 
@@ -95,8 +95,9 @@ def recommend(
         }  # fmt: skip
         command = ["fedtide", "fleet", "recommend", str(folder)]
         command += [word for name, x in written.items() if x is not None for word in (f"--{name}", str(x))]
-        with made(target) as partial:
-            found = _recommend(folder, options, shlex.join(command))
+        check(target)
+        found = _recommend(folder, options, shlex.join(command))
+        with made(target) as partial:  # not before: a second Ctrl-C ends the process where it is
             found.save(partial)
         _tell(found, target)
 
@@ -135,10 +136,13 @@ def _size(option: str, text: str | None) -> float | None:
 def _tell(found: "Recommendation", folder: Path) -> None:
     """The answer, the table, when it would change, and where all of it is."""
     from fedtide.report.recommendation import summary
-    from fedtide.report.recommendation_words import changes
+    from fedtide.report.recommendation_changes import changes
+    from fedtide.report.recommendation_words import besides, lead
 
     typer.echo("")
-    typer.echo(found.sentence)
+    typer.echo(" ".join(lead(found.about)))
+    for sentence in besides(found.about):
+        typer.echo(f"- {sentence}")
     typer.echo("")
     reference = found.about["verdict"]["reference"]
     table = columns("Method", "record", "generated", f"vs {reference}" if reference else "", "worst tenth", "verdict")
@@ -147,7 +151,10 @@ def _tell(found: "Recommendation", folder: Path) -> None:
     for row in summary(found.about):
         table.add_row(*(escape(cell) for cell in row))
     show(table, "")
-    for _, sentence, _ in changes(found.about):
+    told = changes(found.about)
+    if told:
+        typer.echo("When the answer would change:")
+    for _, sentence, _ in told:
         typer.echo(f"- {sentence}")
     typer.echo("")
     typer.echo(f"All of it: {folder / 'recommendation.html'}")

@@ -6,7 +6,7 @@ from fedtide.fleet.diagnosis import Check, Diagnosis, Finding
 from fedtide.fleet.example import write_example
 from fedtide.fleet.fit import fit
 from fedtide.fleet.log import Account, Issue, Log
-from fedtide.fleet.model import Cluster, Distribution, FleetModel, Lengths, Profile
+from fedtide.fleet.model import Cluster, Distribution, FleetModel, Habits, Lengths, Profile
 from fedtide.fleet.reading import read
 from fedtide.fleet.resemblance import resemble
 from fedtide.fleet.rounds import discretise
@@ -21,6 +21,7 @@ __all__ = [
     "Distribution",
     "Finding",
     "FleetModel",
+    "Habits",
     "Issue",
     "Lengths",
     "Log",

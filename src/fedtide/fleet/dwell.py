@@ -44,14 +44,15 @@ def runs(here: np.ndarray, seen: np.ndarray, age: np.ndarray, longest: int) -> n
     return table.reshape(fleets, 2, longest + 1, 2)
 
 
-def survival(table: np.ndarray) -> np.ndarray:
-    """[…, ages]: Kaplan and Meier's share of runs that last longer than 0, 1, 2 … rounds; NaN beyond what was seen.
+def survival(table: np.ndarray, least: int = _LEAST_AT_RISK) -> np.ndarray:
+    """[…, ages]: Kaplan and Meier's share of runs that last longer than 0, 1, 2 … rounds; NaN where fewer than
+    `least` were seen for so long.
 
     Reference: Kaplan and Meier, "Nonparametric estimation from incomplete observations", JASA 1958.
     """
     at_risk, ended = table.sum(-1), table[..., 1]
     kept = np.cumprod(1 - ended / np.maximum(at_risk, 1), -1)
-    enough = np.cumprod(at_risk[..., 1:] >= _LEAST_AT_RISK, -1).astype(bool)
+    enough = np.cumprod(at_risk[..., 1:] >= least, -1).astype(bool)
     kept[..., 1:] = np.where(enough, kept[..., 1:], np.nan)
     return kept
 

@@ -55,12 +55,17 @@ class Cluster(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """How long the stays, or the absences, of a typical device last: some are brief, the others longer and alike."""
+    """How long the stays, or the absences, of a typical device last: share[i] of them hours[i] to hours[i + 1]."""
 
-    brief: float  # share of runs that are brief
-    brief_hours: float  # mean of those; geometric
-    long_hours: float  # mean of the others
-    stages: int  # equal geometric stages that the others go through: the more, the more alike
+    hours: tuple[float, ...]
+    share: tuple[float, ...]
+
+
+class Habits(NamedTuple):
+    """How far devices' own days differ: the j-th of a device's waves has log odds of N(0, (sigma/j)²); see `waves`."""
+
+    sigma: float
+    sigma_se: float
 
 
 class FleetModel(NamedTuple):
@@ -80,6 +85,7 @@ class FleetModel(NamedTuple):
     pair_correlation_with_clock: float = 0.0  # mean signed correlation of pairs, the shared clock included
     stays: Lengths | None = None  # None, both: as long as a chain's
     absences: Lengths | None = None
+    habits: Habits | None = None  # None: as far as the record can tell, all follow the same clock
 
     def save(self, folder: Path | str) -> Path:
         """Writes `fleet.toml` and `devices.parquet` into the folder, for `load_model`; returns the TOML's path."""

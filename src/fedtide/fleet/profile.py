@@ -16,7 +16,8 @@ def profile(slots: Slots) -> tuple[Profile, tuple[str, ...]]:
 
     d by hour is fitted together with the devices' own levels, P = π_k (1 + s_k d), so that who was observed when does
     not look like a cycle. Errors are those of sums over devices, or over days where these vary more: both leave room
-    for runs. As much of the profile is taken off as its errors alone would give: d · (1 − Σ se² / Σ d²). What a round
+    for runs. As much of the profile's power is taken off as its errors alone would give, d · √(1 − Σ se² / Σ d²): it
+    goes up and down as far as the true one, so that the number of devices here does. What a round
     sees is d between the middles of hours; the values there are chosen so that the means over hours are as measured.
     """
     seen = slots.observed
@@ -82,7 +83,7 @@ def _left(slots: Slots, clock: Clock, cells: np.ndarray) -> tuple[np.ndarray, np
 
 def _kept(relative: np.ndarray, error: np.ndarray) -> float:
     power, noise = np.nansum(relative**2), np.nansum(error**2)
-    return float(max(0.0, 1 - noise / power)) if power > 0 else 0.0
+    return float(max(0.0, 1 - noise / power) ** 0.5) if power > 0 else 0.0
 
 
 def _at_middles(slots: Slots, means: np.ndarray, error: np.ndarray) -> np.ndarray:

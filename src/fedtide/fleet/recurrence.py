@@ -20,7 +20,7 @@ def autocorrelation(here: np.ndarray, seen: np.ndarray, lags: int) -> np.ndarray
     """
     seen = seen[:, 0]
     size = 1 << (len(here) + lags - 1).bit_length()
-    pairs = _products(seen.astype(np.float32), size, lags)
+    pairs = products(seen.astype(np.float32), size, lags)
     counts = np.maximum(seen.sum(0), 1)
     found = np.empty((here.shape[1], lags + 1))
     for fleet in range(here.shape[1]):  # one at a time: its transform stays small
@@ -28,11 +28,11 @@ def autocorrelation(here: np.ndarray, seen: np.ndarray, lags: int) -> np.ndarray
         mean = x.sum(0) / counts
         spread = np.sqrt(mean * (1 - mean))
         x = np.where(seen, x - mean, 0) / np.where(spread > 0, spread, np.inf)
-        found[fleet] = _products(x.astype(np.float32), size, lags) / np.maximum(pairs, 0.5)
+        found[fleet] = products(x.astype(np.float32), size, lags) / np.maximum(pairs, 0.5)
     return found
 
 
-def _products(x: np.ndarray, size: int, lags: int) -> np.ndarray:
+def products(x: np.ndarray, size: int, lags: int) -> np.ndarray:
     """Σ over devices and rounds of x_t x_{t+lag}, for every lag."""
     power = np.zeros(size // 2 + 1)
     for first in range(0, x.shape[1], _BLOCK):

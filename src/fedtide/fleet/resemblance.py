@@ -39,8 +39,10 @@ def resemble(model: FleetModel, generated: Sequence[np.ndarray]) -> tuple[tuple[
 
     Of 13 such checks on a fleet that is generated itself, about 0.7 are outside. Some are `fitted`, and are here to see
     that they were kept: the hourly share; the lengths of stays and absences, and so returns within an hour, where they
-    are not a chain's (`lengths`); the swings of the number here where clusters were found. The level of τ is set to
-    the record's number of changes, which is no check itself. No checks where nobody was ever here.
+    are not a chain's (`lengths`); the swings of the number here where clusters were found; a device a day later where
+    devices have habits. Levels of π and τ are set to the record's rounds here and changes, which are no checks
+    themselves. Quantiles of stays and absences are those of Kaplan and Meier's curve: runs that were cut off count for
+    as long as they were seen. No checks where nobody was ever here.
     """
     require(len(generated) >= _LEAST_FLEETS, "generated", len(generated), f"{_LEAST_FLEETS} fleets or more")
     for fleet in generated:
@@ -66,7 +68,8 @@ def fitted_on(model: FleetModel) -> set[str]:
     """Names of the checks that a generator of this model is fitted on."""
     runs = {name for name in WORDS if name.startswith(("stay_", "absence_"))} | {"back_in_an_hour"}
     swings = {"variance_ratio", "number_sd"}
-    return {"hourly_deviation"} | (runs if model.stays else set()) | (swings if model.clusters else set())
+    found = {"hourly_deviation"} | (runs if model.stays else set()) | (swings if model.clusters else set())
+    return found | ({"day_later"} if model.habits else set())
 
 
 def _look(here: np.ndarray, seen: np.ndarray, slots: Slots) -> dict[str, Any]:
@@ -76,10 +79,9 @@ def _look(here: np.ndarray, seen: np.ndarray, slots: Slots) -> dict[str, Any]:
     table = runs(here, seen, age, slots.rounds)[0]
     found: dict[str, Any] = {}
     for state, name in ((1, "stay"), (0, "absence")):
-        ended = table[state, :, 1]
-        for share in (10, 50, 90):
-            found[f"{name}_{share}"] = _quantile(ended, share / 100) * hours
         found[f"{name}_survival"] = survival(table[state])
+        for share in (10, 50, 90):
+            found[f"{name}_{share}"] = quantile(survival(table[state], 1), share / 100) * hours
     found["longest_absence"] = _longest_absence(here[:, 0], seen[:, 0]) * hours
     within = int(3600 // slots.round_seconds)
     if within >= 1:
@@ -105,14 +107,16 @@ def _by_hour(values: np.ndarray, hours: np.ndarray) -> np.ndarray:
     return np.bincount(hours, values, 24)
 
 
-def _quantile(ended: np.ndarray, share: float) -> float:
-    """Of runs counted by length. A run of n rounds lasted n − ½ to n + ½ of them, evenly: quantiles move smoothly."""
-    total = ended.sum()
-    if not total:
+def quantile(kept: np.ndarray, share: float) -> float:
+    """Of runs of which kept[n] last longer than n rounds; nan where the curve ends before.
+
+    A run of n rounds lasted n − ½ to n + ½ of them, evenly: quantiles move smoothly.
+    """
+    reached = np.flatnonzero(1 - kept >= share)
+    if not len(reached) or np.isnan(kept[: reached[0]]).any():
         return np.nan
-    below = np.cumsum(ended) - ended
-    length = int(np.searchsorted(below + ended, share * total))
-    return length - 0.5 + (share * total - below[length]) / ended[length]
+    length = int(reached[0])
+    return length - 0.5 + (kept[length - 1] - 1 + share) / (kept[length - 1] - kept[length])
 
 
 def _longest_absence(here: np.ndarray, seen: np.ndarray) -> float:

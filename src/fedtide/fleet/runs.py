@@ -1,4 +1,4 @@
-"""Stays and absences that are not geometric: some brief, the others longer and more alike."""
+"""Stays and absences that are not geometric: of any lengths."""
 
 from typing import NamedTuple
 
@@ -6,40 +6,60 @@ import numpy as np
 
 from fedtide.fleet.model import Lengths
 
-MOST_BRIEF = 0.97
+_STEEPEST = 6.0  # |θ| of a device; what is left is made up for by scaling its lengths
 
 
 class Law(NamedTuple):
-    """[N] each: the run of a device is brief with probability `brief`, geometric with mean `short`; otherwise it goes
-    through `stages` geometric stages that last `long` together. All in rounds, one or more."""
+    """How long the runs of each device last, in rounds: in class b with probability share[k, b], log-uniformly between
+    scale[k] edges[b] and scale[k] edges[b + 1], then rounded up or down at random to one round or more."""
 
-    brief: np.ndarray
-    short: np.ndarray
-    long: np.ndarray
-    stages: np.ndarray
-
-    @property
-    def now_brief(self) -> np.ndarray:
-        """Probability that a run that is going on is a brief one."""
-        return self.brief * self.short / (self.brief * self.short + (1 - self.brief) * self.long)
+    edges: np.ndarray  # [classes + 1]
+    share: np.ndarray  # [N, classes]
+    scale: np.ndarray  # [N]; 1 but for means that no shares give
 
 
-def law(mean: np.ndarray, lengths: Lengths | None, round_hours: float) -> Law:
-    """Of devices whose runs last `mean` rounds on average; geometric without `lengths`.
+def law(mean: np.ndarray, lengths: Lengths, round_hours: float) -> Law:
+    """Of devices whose runs last `mean` rounds on average, exactly.
 
-    Brief and long runs of a device last √(mean / the typical mean) times the typical ones, and so many are brief that
-    the mean is exactly as wanted: who stays longer has both longer stays and fewer brief ones.
+    A device has the lengths of the typical one in other proportions, share · (length + typical mean)^θ: who stays
+    longer has more of the long stays, no longer ones, and the short ones are in the same proportion to each other.
     """
-    if lengths is None:
-        return Law(np.zeros_like(mean), np.ones_like(mean), mean, np.ones(len(mean), np.int32))
-    typical = lengths.brief * lengths.brief_hours + (1 - lengths.brief) * lengths.long_hours
-    unit = np.sqrt(mean * round_hours / typical) / round_hours
-    short = np.clip(lengths.brief_hours * unit, 1, mean)
-    long = np.maximum(lengths.long_hours * unit, mean)
-    brief = np.clip((long - mean) / np.maximum(long - short, 1e-9), 0, MOST_BRIEF)
-    long = np.maximum((mean - brief * short) / (1 - brief), 1)
-    stages = np.maximum(np.minimum(lengths.stages, np.floor(long + 1e-9)), 1).astype(np.int32)
-    return Law(brief, short, long, stages)
+    edges, share = np.asarray(lengths.hours) / round_hours, np.asarray(lengths.share)
+    mean, scale = np.maximum(mean, 1.0), np.ones(len(mean))
+    each = expected(edges, np.ones(1))[0]
+    height, slope = np.log(np.maximum(share, 1e-300)), np.log(each + share @ each / share.sum())
+    slope = slope - slope.mean()
+    theta, weight = np.zeros(len(mean)), np.zeros((len(mean), len(share)))
+    for _ in range(50):
+        weight = height + theta[:, None] * slope
+        weight = np.exp(weight - weight.max(1, keepdims=True))
+        weight /= weight.sum(1, keepdims=True)
+        found = weight @ each
+        missing = np.log(mean / found)
+        if np.abs(missing).max(initial=0) < 1e-12:
+            break
+        rise = (weight * each) @ slope / found - weight @ slope  # of the logarithm, with θ
+        theta = np.clip(theta + np.clip(missing / np.maximum(rise, 1e-9), -0.5, 0.5), -_STEEPEST, _STEEPEST)
+    off = np.abs(weight @ each / mean - 1) > 1e-9
+    scale[off] = _scaled(edges, weight[off], mean[off])
+    return Law(edges, weight, scale)
+
+
+def expected(edges: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """[N, classes] mean rounds of runs in each class: of max(1, x), x log-uniform."""
+    low, high = scale[:, None] * edges[:-1], scale[:, None] * edges[1:]
+    one = np.clip(1.0, low, high)
+    return (np.log(one / low) + high - one) / np.log(edges[1:] / edges[:-1])
+
+
+def _scaled(edges: np.ndarray, share: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """[N] by how much lengths have to be multiplied for these means."""
+    low, high = np.full(len(mean), 1e-9), mean / edges[0]
+    for _ in range(100):
+        middle = np.sqrt(low * high)
+        less = (share * expected(edges, middle)).sum(1) < mean
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return np.sqrt(low * high)
 
 
 class Again(NamedTuple):
@@ -64,4 +84,14 @@ def again(pi: np.ndarray, swing: np.ndarray, clock: np.ndarray) -> Again:
     beyond = pi * swing * np.maximum(least, 0).mean()  # the same absence, there because π is up
     crossing = (down * np.roll(up, -1)).mean() + (up * np.roll(down, -1)).mean()
     between = pi / (1 - pi) * (2 * swing * up.mean() + swing**2 * crossing)  # a stay and an absence, there in both
+    return Again(stay + beyond, stay / pi + beyond / (1 - pi) - between)
+
+
+def again_of(pi: np.ndarray, threshold: np.ndarray) -> Again:
+    """The same for any thresholds [N, rounds], whose mean is π, until the time of day is the same again."""
+    level, after = pi[:, None], np.roll(threshold, -1, 1)
+    least = np.minimum(threshold, after)
+    stay, beyond = np.minimum(least, level).mean(1), np.maximum(least - level, 0).mean(1)
+    in_stay, in_absence = np.minimum(threshold, level) / level, np.maximum(threshold - level, 0) / (1 - level)
+    between = (in_stay * np.roll(in_absence, -1, 1) + in_absence * np.roll(in_stay, -1, 1)).mean(1)
     return Again(stay + beyond, stay / pi + beyond / (1 - pi) - between)

@@ -10,7 +10,8 @@ import polars as pl
 
 from fedtide.errors import FedtideError, InvalidInput
 from fedtide.files import atomic
-from fedtide.fleet.model import Cluster, Distribution, FleetModel, Lengths, Profile
+from fedtide.fleet.model import Cluster, Distribution, FleetModel, Habits, Lengths, Profile
+from fedtide.fleet.waves import HABIT, HARMONICS
 from fedtide.fleet.written import TABLES, Written, list_in, number_in
 from fedtide.tomls import dumps
 
@@ -98,13 +99,19 @@ def _text(model: FleetModel) -> str:
             {"pairs": _numbers(pairs)},
         ),
     ]
+    if model.habits:
+        words = (
+            "Devices' own days: log odds of being there go up and down 1, 2, 3 and 4 times a day, by waves with cosines"
+            "\nand sines of N(0, sigma²), N(0, (sigma/2)²), …; without this table all follow the same clock."
+        )
+        sections.append((words, {"habits": _numbers(model.habits._asdict())}))
     runs = {"stays": model.stays, "absences": model.absences}
     runs = {name: _numbers(found._asdict()) for name, found in runs.items() if found}
     if runs:
         words = (
-            "How long stays and absences of a typical device last, where they are not a chain's: a share `brief` lasts"
-            "\nbrief_hours, the others long_hours, in so many stages (the more, the more alike). A device's own means"
-            "\nfollow from its π and τ; without these tables its runs are geometric."
+            "How long stays and absences of a typical device last, where they are not a chain's: share[i] of them for"
+            "\nhours[i] to hours[i + 1]. A device has the same lengths in other proportions, with the mean that follows"
+            "\nfrom its π and τ; without these tables its runs are geometric."
         )
         sections.append((words, runs))
     if clusters:
@@ -183,6 +190,7 @@ def _model(written: Written, path: Path) -> FleetModel:
         else 0.0,
         stays=_lengths(written, "stays"),
         absences=_lengths(written, "absences"),
+        habits=_habits(written),
     )
 
 
@@ -200,9 +208,18 @@ def _same_rounds(devices: pl.DataFrame, seconds: int, path: Path) -> None:
 def _lengths(written: Written, table: str) -> Lengths | None:
     if not any(written.has(table, key) for key in Lengths._fields):
         return None
-    brief, short = written.number(table, "brief", 0, 0.99), written.number(table, "brief_hours", 1e-6)
-    long = written.number(table, "long_hours", short)
-    return Lengths(brief, short, long, written.number(table, "stages", 1, 64, whole=True))
+    hours, share = written.list(table, "hours", 1e-6), written.list(table, "share", 0)
+    if len(hours) < 2 or (np.diff(hours) <= 0).any():
+        raise InvalidInput(f"{table}.hours", list(hours), "two or more hours, each more than the one before")
+    if len(share) != len(hours) - 1 or sum(share) <= 0:
+        raise InvalidInput(f"{table}.share", list(share), f"{len(hours) - 1} shares, one between each two hours")
+    return Lengths(hours, tuple(each / sum(share) for each in share))
+
+
+def _habits(written: Written) -> Habits | None:
+    if not any(written.has("habits", key) for key in Habits._fields):
+        return None
+    return Habits(written.number("habits", "sigma", 0, 10), written.number("habits", "sigma_se", 0))
 
 
 def _zone(name: str) -> str:
@@ -243,6 +260,10 @@ def _devices(path: Path, devices: int, rounds: int, clusters: int) -> pl.DataFra
         right = kind == pl.List(pl.Int8) if name == "record" else kind.is_numeric() or name in ("device", "kind")
         if not right or (table[name].null_count() and name not in _NULLABLE):
             raise FedtideError(f"{path}: the column {name} is {kind} or has gaps; fit the fleet again")
+    if HABIT in table.columns:
+        each = table[HABIT]
+        if each.dtype != pl.List(pl.Float64) or each.null_count() or (each.list.len() != 2 * HARMONICS).any():
+            raise FedtideError(f"{path}: the column {HABIT} is not of {2 * HARMONICS} numbers a device")
     if len(table) != devices or (table["record"].list.len() != rounds).any():
         raise FedtideError(f"{path}: not the {devices} devices of {rounds} rounds that {TOML} speaks of")
     if table["cluster"].min() < -1 or table["cluster"].max() >= clusters:  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from fedtide.errors import InvalidInput, one_of
-from fedtide.fleet.model import Lengths
+from fedtide.fleet.model import Habits, Lengths
 
 TABLES = {
     "rounds": ("seconds", "count", "devices", "start", "zone"),
     "availability": ("beta", "beta_se", "never", "never_se", "negative"),
     "persistence": ("hours", "hours_se", "sigma", "sigma_se"),
     "profile": ("hour", "weekday", "share", "share_se"),
+    "habits": Habits._fields,
     "pairs": ("correlation", "null", "with_clock"),
     "stays": Lengths._fields,
     "absences": Lengths._fields,
@@ -53,6 +54,12 @@ class Written:
 
     def numbers(self, table: str, key: str, count: int, low: float, high: float = math.inf) -> tuple[float, ...]:
         return list_in(f"{table}.{key}", self._tables.get(table, {}).get(key), count, low, high)
+
+    def list(self, table: str, key: str, low: float) -> tuple[float, ...]:
+        """Of any length."""
+        values = self._tables.get(table, {}).get(key)
+        count = len(values) if isinstance(values, list) else 1
+        return list_in(f"{table}.{key}", values, count, low, math.inf)
 
     def shares(self, key: str) -> np.ndarray:
         """By hour; nan where no round begins in an hour."""
@@ -108,5 +115,5 @@ def texts_in(field: str, values: Any) -> None:
 
 def list_in(field: str, values: Any, count: int, low: float, high: float) -> tuple[float, ...]:
     if not isinstance(values, list) or len(values) != count:
-        raise InvalidInput(field, values, f"{count} numbers")
+        raise InvalidInput(field, values, f"{count} numbers" if count > 1 else "a list of numbers")
     return tuple(float(number_in(f"{field}[{i}]", v, low, high)) for i, v in enumerate(values))

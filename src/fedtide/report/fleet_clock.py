@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fedtide.fleet.model import FleetModel
+from fedtide.fleet.waves import HABIT, balance, bent, waves
 from fedtide.report.fleet_words import share
 from fedtide.report.picture import PERCENT, STEPS, Picture, picture
 from fedtide.report.svg import INK, colour
@@ -15,6 +16,7 @@ from fedtide.report.words import clean, short
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MOST_GROUPS = 12
+_SHOWN = 8  # devices whose own days are drawn
 
 
 def clock(model: FleetModel) -> Picture | None:
@@ -30,6 +32,12 @@ def clock(model: FleetModel) -> Picture | None:
         f"Share of the observed devices that were here, by hour of the day on the clock of {zone(model)}; the band is a"
         " 95% interval."
     )
+    own = _own_days(model, by_hour, known)
+    if len(own):
+        caption += (
+            f" Thin lines: the same if all kept the hours of one device, for {len(own)} devices, as far as the record"
+            " says what their hours are."
+        )
     if week is not None:
         told += "; " + ", ".join(f"{day} {_relative(w)}" for day, w in zip(_DAYS, week, strict=True))
         caption += " By day of the week: against the mean of all days, as much of it as is not chance."
@@ -46,8 +54,10 @@ def clock(model: FleetModel) -> Picture | None:
             axes[0].fill_between(
                 x, np.maximum(y - spread, 0), np.minimum(y + spread, 1), color=colour(0), alpha=0.2, lw=0
             )
+            axes[0].plot(x, own.T, color=INK, lw=0.8, alpha=0.35)
             axes[0].plot(x, y, color=colour(0), lw=2, marker="o" if len(known) < 13 else None, ms=5)
-            axes[0].set_ylim(0, min(1, 1.08 * float((y + spread).max()) + 1e-3))
+            top = max(float((y + spread).max()), float(own.max(initial=0)))
+            axes[0].set_ylim(0, min(1, 1.08 * top + 1e-3))
             axes[0].yaxis.set_major_formatter(PERCENT)
             axes[0].yaxis.set_major_locator(MaxNLocator(5, steps=STEPS))
             axes[0].grid(axis="y", color=INK, alpha=0.12, lw=0.7)
@@ -59,6 +69,17 @@ def clock(model: FleetModel) -> Picture | None:
         return (250 if week is None else 420) if narrow else 270, paint
 
     return picture("clock", f"Share of devices that are here by hour: {told}.", caption, draw)
+
+
+def _own_days(model: FleetModel, by_hour: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """[devices, hours] the fleet's share by hour, bent by the habits of some devices; none where there are none."""
+    if model.habits is None or HABIT not in model.devices.columns:
+        return np.zeros((0, len(known)))
+    habit = np.array(model.devices[HABIT].to_list())
+    habit = habit[np.unique(np.linspace(0, len(habit) - 1, _SHOWN).astype(int))]
+    wave = habit @ waves((known + 0.5) * 3600, habit.shape[1]).T
+    base = np.broadcast_to(by_hour[known], wave.shape)
+    return bent(base, wave - balance(base, wave)[:, None])
 
 
 def zone(model: FleetModel) -> str:

@@ -103,7 +103,7 @@ def answer(model: FleetModel) -> list[str]:
     """What the fleet is like: sentences."""
     devices = count(model.record.shape[1], "device")
     about = [f"{devices} over {duration(model)}, in rounds of {length(model.round_seconds)}."]
-    return [*about, *_available(model), *_persistent(model), *_day(model), *_apart(model)]
+    return [*about, *_available(model), *_persistent(model), *_day(model), *_own_days(model), *_apart(model)]
 
 
 def trust(model: FleetModel, diagnosis: Diagnosis) -> list[str]:
@@ -185,6 +185,17 @@ def _day(model: FleetModel) -> list[str]:
     return [
         f"Over the day the share that is here moves between {share(by_hour[low])} (from {low} h) and"
         f" {share(by_hour[high])} (from {high} h)."
+    ]
+
+
+def _own_days(model: FleetModel) -> list[str]:
+    if model.habits is None:
+        return []
+    times = np.exp(2 * np.sqrt(2) * model.habits.sigma)  # a wave of cosine and sine σ goes up and down by √2 σ
+    return [
+        "Devices keep hours of their own besides: day after day the odds that a typical one is here are about"
+        f" {times:.2g} times as high at its best hour as at its worst (σ = {model.habits.sigma:.2f} ±"
+        f" {1.96 * model.habits.sigma_se:.2f})."
     ]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from markupsafe import Markup
 
 from fedtide.files import atomic
 from fedtide.report import recommendation_figures as figures
@@ -14,6 +15,7 @@ from fedtide.report import recommendation_words as told
 from fedtide.report import svg, words
 from fedtide.report.curves import learning
 from fedtide.report.page import environment
+from fedtide.report.recommendation_changes import changes
 from fedtide.report.tuning import values_in_words
 
 _MOST_LISTED = 25
@@ -22,6 +24,7 @@ VERDICTS = {
     "recommended": "use\u00a0this",
     "level": "level",
     "behind": "falls behind",
+    "behind the best": "falls behind {best}",
     "behind there": "falls behind on generated fleets",
     "refused": "refused",
     "below the floor": "below the floor",
@@ -33,29 +36,33 @@ VERDICTS = {
 def render(about: Mapping[str, Any], rounds: pl.DataFrame, devices: pl.DataFrame) -> str:
     """The page as text, from `Recommendation`'s data and tables."""
     reference = about["verdict"]["reference"]
-    pictures = {
-        "forest": None if reference is None else figures.forest(about),
-        "learning": learning(rounds, reference) if reference is not None else None,
-        "served": None if reference is None else figures.served(about, devices),
-    }
+    far = figures.far(about)
+    pictures = {} if reference is None else {
+        "forest": figures.forest(about),
+        "learning": learning(rounds.filter(~pl.col("method").is_in(far)), reference),
+        "served": figures.served(about, devices),
+    }  # fmt: skip
+    first, *rest = told.lead(about)
     fleet = about["fleet"]
     return environment().get_template("recommendation.html").render(
         about=about,
         title=f"Which method for {words.clean(fleet['source']) or 'this fleet'}?",
         meta=_meta(about),
-        answer=" ".join(told.answer(about)),
+        answer=Markup("<strong>{}</strong> {}").format(first, " ".join(rest)),
+        besides=told.besides(about),
         figures={name: picture for name, picture in pictures.items() if picture is not None},
         kind=about["kind"],
         reference=None if reference is None else words.clean(reference),
         firm=about["verdict"]["recommended"] is not None,
-        rows=[_row(row, about, i) for i, row in enumerate(about["methods"])],
+        rows=_rows(about, far),
+        far=[words.clean(name) for name in far],
         refusals=[(words.clean(row["method"]), row["refused"]) for row in about["methods"] if row["refused"]],
         worst=[_device(row) for row in about["served_worst"][:_MOST_LISTED]],
         more=max(0, len(about["served_worst"]) - _MOST_LISTED),
         never=[words.clean(name) for name in fleet["never"]],
         brief=[words.clean(name) for name in fleet["brief"]],
         most=_MOST_LISTED,
-        changes=told.changes(about),
+        changes=changes(about),
         unknown=notes.unknown(about),
         how=notes.how(about),
         limits=notes.limits(about),
@@ -75,11 +82,21 @@ def write(path: str | os.PathLike[str], about: Mapping[str, Any], rounds: pl.Dat
 
 def summary(about: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """For the terminal: method, on the record, on generated fleets, against the reference, worst decile, verdict."""
-    rows = [_row(row, about, i) for i, row in enumerate(about["methods"])]
-    return [
-        (r["name"], r["recorded"]["text"], r["generated"]["text"], r["difference"]["text"], r["worst"], r["verdict"])
-        for r in rows
-    ]
+    columns = ("recorded", "generated", "difference", "worst")
+    return [(r["name"], *(r[column]["text"] for column in columns), r["verdict"]) for r in _rows(about, [])]
+
+
+def _rows(about: Mapping[str, Any], far: list[str]) -> list[dict[str, Any]]:
+    """The recommended first, then from the best to the worst on the record; each with the colour of its curve."""
+    shown = [row["method"] for row in about["methods"] if row["method"] not in far]
+    sign = -1 if about["kind"] == "accuracy" else 1
+
+    def place(row: Mapping[str, Any]) -> tuple[bool, bool, float]:
+        mean = row["recorded"]["mean"]
+        return row["verdict"] != "recommended", mean is None, sign * (mean or 0.0)
+
+    order = sorted(about["methods"], key=place)
+    return [_row(row, about, shown.index(row["method"]) if row["method"] in shown else None) for row in order]
 
 
 def _meta(about: Mapping[str, Any]) -> list[str]:
@@ -89,11 +106,11 @@ def _meta(about: Mapping[str, Any]) -> list[str]:
         f"{words.count(fleet['used'], 'device')} of {fleet['devices']:,}",
         words.count(about["rounds"], "round"),
         words.count(about["seeds"], "seed"),
-        f"problem: {words.clean(about['problem']['name'])}",
+        f"problem: {words.clean(about['problem']['name'])}{' (a stand-in)' if about['problem']['stand_in'] else ''}",
     ]
 
 
-def _row(row: Mapping[str, Any], about: Mapping[str, Any], index: int) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], about: Mapping[str, Any], index: int | None) -> dict[str, Any]:
     kind = about["kind"]
     is_reference = row["method"] == about["verdict"]["reference"]
     gap = row["recorded"]["difference"]
@@ -109,11 +126,11 @@ def _row(row: Mapping[str, Any], about: Mapping[str, Any], index: int) -> dict[s
         "recorded": _level(kind, row["recorded"]),
         "generated": _level(kind, row["generated"]),
         "difference": difference,
-        "worst": words.percent(row["recorded"]["worst_decile"]),
+        "worst": _worst(row["recorded"]),
         "client": "–" if not row["client_bytes"] else _unbroken(notes.readable(row["client_bytes"])),
         "server": _unbroken(notes.readable(row["server_bytes"])),
         "messages": row["extra_messages"] or "–",
-        "verdict": VERDICTS[row["verdict"]],
+        "verdict": VERDICTS[row["verdict"]].format(best=words.short(about["verdict"]["best"], 12)),
         "chosen": row["verdict"] == "recommended",
         "settings": values_in_words(row["chosen"]),
         "summary": row["summary"],
@@ -125,11 +142,19 @@ def _level(kind: Any, found: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": words.value(kind, found["mean"]), "spread": spread}
 
 
+def _worst(found: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = found["worst_low"], found["worst_high"]
+    return {
+        "text": words.percent(found["worst_decile"]),
+        "spread": None if low is None else words.spread("accuracy", low, high),
+    }
+
+
 def _device(row: Mapping[str, Any]) -> dict[str, str]:
     return {
         "device": words.clean(row["device"]),
         "kind": row["kind"],
-        "availability": words.percent(row["availability"]),
+        "there": words.percent(row["there"]),
         "correlation": f"{row['correlation']:.2f}".replace("-", "−") if row["correlation"] is not None else "–",
         "accuracy": words.percent(row["accuracy"]),
         "included": words.percent(row["included"]),

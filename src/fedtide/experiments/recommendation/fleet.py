@@ -73,12 +73,13 @@ def generated(part: FleetModel, stay: float = 1.0, often: float = 1.0, clock: bo
     """Fleets like this one: the fitted generator.
 
     `stay` multiplies how long devices stay and stay away (τ), `often` their availability; without `clock` there is no
-    daily or weekly cycle.
+    daily or weekly cycle, neither a shared one nor devices' own.
     """
     # spread_availability and spread_hours are what the generator takes.
     devices = part.devices.with_columns(pl.col("^(spread_)?availability$") * often, pl.col("^(spread_)?hours$") * stay)
     clusters = tuple(cluster._replace(hours=cluster.hours * stay) for cluster in part.clusters)
     profile = part.profile if clock else part.profile._replace(hour=np.zeros(24), weekday=None)
+    devices = devices if clock else devices.drop("habit", strict=False)
     return Fleet.of(part._replace(devices=devices, clusters=clusters, profile=profile))
 
 

@@ -2,9 +2,10 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 from jax import Array
@@ -12,7 +13,7 @@ from jax import Array
 from fedtide.availability import Process
 from fedtide.availability.base import Numbers, lag_one
 from fedtide.experiments.build import Experiment, build_method
-from fedtide.experiments.config import Config, MethodChoice
+from fedtide.experiments.config import Config, MethodChoice, Run
 from fedtide.experiments.trials import LATE
 from fedtide.experiments.tuning import Tuning, carry_out, plan
 from fedtide.methods import Method
@@ -30,12 +31,14 @@ Progress = Callable[[str, int, int], None]
 
 @part
 class Drawn(Process):
-    """Rounds drawn beforehand: the simulation with seed r replays `rounds[r]`, of bool [runs, rounds, clients].
+    """Rounds drawn beforehand: seed `seeds[r]` replays `rounds[r]`, of bool [runs, rounds, clients].
 
-    The record, generated fleets and what-if fleets become runs of one compiled program.
+    The record, generated fleets and what-if fleets become runs of one compiled program, and all methods share what was
+    drawn. Seeds ascend.
     """
 
     rounds: Numbers
+    seeds: Numbers
     clients: int
 
     @property
@@ -51,7 +54,13 @@ class Drawn(Process):
         return ()
 
     def step(self, state: tuple[()], stream: Stream) -> tuple[Array, tuple[()]]:
-        return self.rounds[stream.seed, stream.round], state
+        return self.rounds[jnp.searchsorted(self.seeds, stream.seed), stream.round], state
+
+
+def drawn(rounds: np.ndarray, seeds: Sequence[int]) -> Drawn:
+    """Rounds [runs, rounds, clients], the run of each seed."""
+    order = np.argsort(seeds)
+    return Drawn(rounds[order], np.asarray(seeds, np.uint32)[order], rounds.shape[-1])
 
 
 class Tuned(NamedTuple):
@@ -72,10 +81,14 @@ class Runs(NamedTuple):
     parameters: int
 
 
-def tuned(config: Config, experiment: Experiment, progress: Progress | None) -> Tuned:
+def tuned(config: Config, experiment: Experiment, progress: Progress) -> Tuned:
     """Every method of the configuration with the best of its trials, on fleets from the generator."""
     planned = plan(config, experiment)
-    found = carry_out(planned, progress=progress)
+    progress(next(iter(experiment.methods)), 0, planned.rounds * config.tune.trials)  # compiling takes a while
+    here = np.stack([experiment.availability.sample(s, config.run.history + planned.rounds) for s in planned.seeds])
+    found = carry_out(
+        planned._replace(experiment=experiment._replace(availability=drawn(here, planned.seeds))), progress=progress
+    )
     choices = dict(zip(experiment.methods, found.config.methods, strict=True))
     methods = {
         label: build_method(config, i, choice, experiment.problem.sizes)
@@ -84,31 +97,38 @@ def tuned(config: Config, experiment: Experiment, progress: Progress | None) -> 
     return Tuned(found, methods, choices)
 
 
+def draw(settings: Mapping[str, Process], seeds: int, run: Run, progress: Progress) -> np.ndarray:
+    """Who is there, with every setting's fleet under as many seeds: bool [settings · seeds, rounds, clients]."""
+    rounds, found = run.history + run.rounds, []
+    for process in settings.values():
+        for seed in range(seeds):
+            progress("fleets", len(found) * rounds, len(settings) * seeds * rounds)
+            found.append(process.sample(seed, rounds))
+    progress("fleets", len(found) * rounds, len(found) * rounds)
+    return np.stack(found)
+
+
 def evaluated(
     problem: Any,
-    settings: Mapping[str, Process],
+    settings: Sequence[str],
+    here: np.ndarray,
     methods: Mapping[str, Method],
-    config: Config,
-    seeds: int,
-    progress: Progress | None,
+    run: Run,
+    progress: Progress,
 ) -> Runs:
-    """Every method with every setting's fleet, each under as many seeds; the first setting is the record.
+    """Every method on the drawn rounds of every setting; the first setting is the record.
 
     Under a seed of a setting all methods meet the same rounds, minibatches and initial model.
     """
-    run = config.run
-    drawn = np.concatenate(
-        [np.stack([p.sample(seed, run.history + run.rounds) for seed in range(seeds)]) for p in settings.values()]
-    )
-    process = Drawn(drawn, drawn.shape[-1])
+    process, seeds = drawn(here, range(len(here))), len(here) // len(settings)
     ends, curves, devices, described, parameters = [], [], [], {}, 0
     for label, method in methods.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # runs that diverge are told of with the result
             result = simulate(
-                problem, process, {label: method}, rounds=run.rounds, seeds=len(drawn), history=run.history,
+                problem, process, {label: method}, rounds=run.rounds, seeds=len(here), history=run.history,
                 evaluate_every=run.evaluate_every, chunk=run.chunk, record_clients=True,
-                progress=progress or False,
+                progress=progress,
             )  # fmt: skip
         values = statistics.evaluations(result.rounds)
         ends += [_ends(values, setting, i * seeds, seeds, run.rounds) for i, setting in enumerate(settings)]

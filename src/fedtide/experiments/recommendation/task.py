@@ -5,10 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import numpy as np
+
 from fedtide import methods as catalogue
 from fedtide import problems
 from fedtide.availability import Always
-from fedtide.errors import InvalidInput, whole
+from fedtide.errors import InvalidInput, require, whole
 from fedtide.experiments.build import Experiment, build, build_method, located, settings
 from fedtide.experiments.config import Config, MethodChoice, dumps, loads, parsed, read
 from fedtide.experiments.place import Place
@@ -20,7 +23,8 @@ CANDIDATES = ("fedavg", "unbiased", "fedau", "ca_fed", "mifa", "scaffold", "feda
 yardstick that drops half of the fleet."""
 
 STAND_IN = {"name": "digits", "concentration": 0.3, "test_fraction": 0.3}
-SPACE = {"rate": [0.01, 0.03, 0.1, 0.3, 1.0], "server_rate": [0.3, 1.0, 3.0, 10.0]}
+STAND_IN_LOCAL = {"steps": 5, "batch": 16}  # devices have 10 to 30 images: larger minibatches would repeat them
+SPACE = {"rate": [0.01, 0.03, 0.1, 0.3, 1.0], "server_rate": [0.1, 0.3, 1.0, 3.0, 10.0]}
 ROUNDS, TRIALS, TUNING_SEEDS, SEEDS, EVALUATIONS = 200, 16, 4, 8, 40
 _MOST_HISTORY = 500
 _OWN = "your own problem"
@@ -83,7 +87,7 @@ def _written(problem: Any) -> tuple[dict[str, Any], str, Path, Any]:
     """(tables, what errors call them, what files are relative to, a problem of the user's own)."""
     here = Path()
     if problem is None:
-        return {"problem": dict(STAND_IN)}, "recommend", here, None
+        return {"problem": dict(STAND_IN), "local": dict(STAND_IN_LOCAL)}, "recommend", here, None
     if isinstance(problem, Mapping):
         return {"problem": dict(problem)}, "recommend", here, None
     if isinstance(problem, Path) or (isinstance(problem, str) and problem.endswith(".toml")):
@@ -119,6 +123,14 @@ def _around(problem: Any, config: Config) -> Experiment:
             raise InvalidInput("methods", f"two called '{label}'", "labelled: each with its own label")
         built[label] = build_method(config, i, choice, problem.sizes)
     return Experiment(problem, Always(len(problem.sizes)), built, config.run.model_dump(exclude_unset=True))
+
+
+def check_floor(floor: float | None, problem: Any) -> None:
+    """A floor can be held only against test data: to be known before minutes of simulation."""
+    if floor is None:
+        return
+    tested = problem.evaluate(problem.init(jax.random.key(0))).tested
+    require(bool(np.asarray(tested).any()), "floor", floor, "left out: the problem has no test data to hold it against")
 
 
 def configuration(job: Task, facts: Mapping[str, Any], choices: Mapping[str, MethodChoice]) -> str:

@@ -1,0 +1,165 @@
+"""Hours that devices keep of their own, beyond the clock that all share."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fedtide.fleet.model import Habits, Profile
+from fedtide.fleet.recurrence import products
+from fedtide.fleet.simulable import Simulable, chains, clock_times, simulable, usable
+from fedtide.fleet.slots import DAY, HERE, Slots
+from fedtide.fleet.waves import DECAY, HARMONICS, bent, drawn, waves
+
+CHAINS = 59  # simulated fleets without habits; one that shows more than all of them has a chance of 1 in 60
+LEAST_DAYS = 3  # of a record: what recurs has to be seen to recur
+_FIRST = 18 * 3600  # seconds after which runs are forgotten
+_MOST_DAYS = 3  # of lags after that; whole days, so that what is the same at all lags has no power
+_LEAST_PAIRS = 200  # of rounds, behind each lag
+_FLEETS, _TRIES = 12, 4  # simulated for each σ, and how many are tried
+_HIGHEST = 3.0  # σ: the odds of a day's best and worst hours then differ by e^8 and more
+_CHUNK = 1024  # devices at a time
+
+Simulate = Callable[[Simulable, np.random.Generator], np.ndarray]
+
+
+class _Look(NamedTuple):
+    """What the power of habits is measured with, on some devices."""
+
+    expected: np.ndarray  # [rounds, n] by the clock that all share
+    known: np.ndarray  # bool [rounds, n]
+    scale: np.ndarray  # [n] standard deviation of being there
+    weight: np.ndarray  # [lags] of sums of products, from lag 0 on
+    size: int  # of transforms
+
+
+class Recurring:
+    """The record of a fleet, to be compared with simulated fleets that have habits of some σ."""
+
+    def __init__(self, slots: Slots, profile: Profile, pi: np.ndarray, hours: np.ndarray, seed: int = 0):
+        self.seed, self._generator = seed, np.random.default_rng([seed, 0xAB17])
+        some = usable(slots, pi, self._generator)
+        self._of = slots, profile, pi[some], hours[some], slots.state[:, some]
+        self._look = _look(*self._of) if len(some) else None
+        self.recorded = self._power(self._of[4] == HERE) if self._look else 0.0  # 0 where nothing can recur
+
+    def is_chance(self, simulate: Simulate = chains) -> bool:
+        """Whether one of 59 fleets without habits recurs as the record does."""
+        if self.recorded <= 0:
+            return True
+        plain = simulable(*self._of)
+        found = (self._power(simulate(plain, self._generator).T) for _ in range(CHAINS))
+        return self.recorded <= max(found)
+
+    def sigma(self, simulate: Simulate = chains, first: float | None = None) -> Habits:
+        """With which simulated fleets recur as the record does, and its error."""
+        plain = self._simulated(0.0, simulate).mean()
+        pi, wanted = self._of[2], self.recorded - plain
+        sigma = first or np.sqrt(max(wanted, 1e-6) / (0.5 * (DECAY**2).sum() * (pi * (1 - pi)).mean()))
+        error = 0.0
+        for _ in range(_TRIES):
+            found = self._simulated(sigma, simulate)
+            gain = max(found.mean() - plain, 1e-6)
+            error = sigma * found.std(ddof=1) / (2 * gain)  # power goes with σ²
+            sigma = float(np.clip(sigma * np.sqrt(np.clip(wanted / gain, 0.1, 5)), 0.01, _HIGHEST))
+        return Habits(sigma, float(error))
+
+    def _simulated(self, sigma: float, simulate: Simulate) -> np.ndarray:
+        found = []
+        for i in range(_FLEETS):
+            generator = np.random.default_rng([self.seed, i, 0xAB18])
+            habit = drawn(sigma, len(self._of[2]), generator)
+            found.append(self._power(simulate(simulable(*self._of, habit), generator).T))
+        return np.array(found)
+
+    def _power(self, here: np.ndarray) -> float:
+        look = self._look
+        assert look is not None
+        left = np.where(look.known, here - look.expected, 0)
+        left = np.where(look.known, left - left.sum(0) / np.maximum(look.known.sum(0), 1), 0) / look.scale
+        return float(products(left.astype(np.float32), look.size, len(look.weight) - 1) @ look.weight)
+
+
+def habits(
+    slots: Slots, profile: Profile, pi: np.ndarray, hours: np.ndarray, seed: int = 0
+) -> tuple[Habits, Recurring] | None:
+    """How far the days of devices differ; None where the record does not show that they do.
+
+    The log odds of device k go up and down by Σ_j a_kj cos(2πj clock) + b_kj sin(2πj clock), j = 1 … 4 times a day,
+    with a_kj, b_kj ~ N(0, (σ/j)²). σ is such that simulated fleets, with the same clock, relaxation times and missing
+    rounds, recur from day to day as much as the record does: the power at these waves of the devices' autocorrelation
+    from 18 hours on, clock removed. None if one of 59 fleets without habits reaches the record's, which a fleet
+    without habits exceeds with probability 1/60.
+    """
+    found = Recurring(slots, profile, pi, hours, seed)
+    if found.is_chance():
+        return None
+    return found.sigma(), found
+
+
+def _look(slots: Slots, profile: Profile, pi: np.ndarray, hours: np.ndarray, state: np.ndarray) -> _Look | None:
+    """None where the record is too short, or its rounds too long, to see days recur."""
+    day, known = DAY / slots.round_seconds, state >= 0
+    first, days = int(np.ceil(_FIRST / slots.round_seconds)), slots.rounds / day
+    if days < LEAST_DAYS or day < 2 * HARMONICS + 1:
+        return None
+    last = first + round(day * min(_MOST_DAYS, max(1, int(days / 2))))
+    size = 1 << (slots.rounds + last - 1).bit_length()
+    pairs = products(known.astype(np.float32), size, last - 1)
+    while pairs[first:last].min() < _LEAST_PAIRS:
+        last -= round(day)
+        if last <= first:
+            return None
+    lags = np.arange(last)
+    wave = 2 * np.cos(2 * np.pi / day * np.outer(lags, np.arange(1, HARMONICS + 1))).sum(1)
+    weight = np.where(lags < first, 0, wave / (last - first)) / np.maximum(pairs[:last], 0.5)
+    expected = simulable(slots, profile, pi, hours, state).threshold.T
+    return _Look(expected, known, np.sqrt(pi * (1 - pi)), weight, size)
+
+
+def own_days(
+    slots: Slots, profile: Profile, pi: np.ndarray, hours: np.ndarray, sigma: float, seed: int = 0
+) -> np.ndarray:
+    """[N, 8] a_k1, b_k1, a_k2, … of each device, drawn from what its record leaves possible of N(0, (σ/j)²).
+
+    Given the shared clock and a level of its own, by a quadratic approximation of the log likelihood at its maximum.
+    Rounds in a row say little more than one of them: errors are those of a chain, at the frequency of each wave.
+    """
+    generator = np.random.default_rng([seed, 0xAB19])
+    design = np.column_stack([np.ones(slots.rounds), waves(slots.seconds)])
+    outer = (design[:, :, None] * design[:, None]).reshape(slots.rounds, -1)
+    turns = 2 * np.pi * slots.round_seconds / DAY * np.r_[0, np.repeat(np.arange(1, HARMONICS + 1), 2)]
+    known = 1 / np.r_[1.0, sigma * DECAY] ** 2  # before the record
+    found = []
+    for at in range(0, len(pi), _CHUNK):
+        some = slice(at, at + _CHUNK)
+        state = slots.state[:, some].T
+        base = np.clip(simulable(slots, profile, pi[some], hours[some], state.T).threshold, 1e-9, 1 - 1e-9)
+        lam = np.exp(-slots.round_seconds / 3600 / hours[some])[:, None]
+        longer = (1 - lam**2) / (1 - 2 * lam * np.cos(turns) + lam**2)  # than of independent rounds: variances
+        value, seen, curve = np.zeros((len(base), len(turns))), state >= 0, np.diag(known)
+        for _ in range(8):
+            now = bent(base, value @ design.T)
+            score = np.where(seen, state - now, 0) @ design / longer - known * value
+            curve = ((seen * now * (1 - now)) @ outer).reshape(-1, *2 * turns.shape)
+            curve = curve / np.sqrt(longer[:, :, None] * longer[:, None]) + np.diag(known)
+            value = value + np.clip(np.linalg.solve(curve, score[:, :, None])[:, :, 0], -1, 1)
+        root = np.linalg.cholesky(np.linalg.inv(curve))
+        found.append(value + (root @ generator.standard_normal((*value.shape, 1)))[:, :, 0])
+    return np.concatenate(found)[:, 1:]
+
+
+def clock_without(slots: Slots, profile: Profile, pi: np.ndarray, habit: np.ndarray) -> Profile:
+    """The clock of a device without habits: with it, the fleet's share by hour is what it was without them.
+
+    Odds that vary from device to device flatten the mean over devices.
+    """
+    hours = np.full(len(pi), 1.0)
+    times, _ = clock_times(slots, profile)
+    cells, hour = slots.hours[times], profile.hour
+    wanted = simulable(slots, profile, pi, hours, slots.state).threshold[:, times].mean(0)
+    for _ in range(5):
+        now = simulable(slots, profile._replace(hour=hour), pi, hours, slots.state, habit).threshold[:, times].mean(0)
+        missing = np.bincount(cells, wanted - now, 24) / np.maximum(np.bincount(cells, minlength=24), 1)
+        hour = np.maximum(hour + missing / max(wanted.mean(), 1e-9), -1)
+    return profile._replace(hour=hour)

@@ -1,5 +1,6 @@
-"""The commands `deploy init`, `up`, `status` and `keys`: a method on real processes, through Flower."""
+"""The commands `deploy init`, `up`, `status`, `node` and `keys`: a method on real processes, through Flower."""
 
+import os
 import shlex
 import sys
 import time
@@ -184,6 +185,20 @@ def status(
                 while True:
                     live.update(Group(*parts()), refresh=True)
                     time.sleep(2)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def node(context: typer.Context) -> None:
+    """Start a client on its own machine; fedtide deploy keys prints how.
+
+    Flower's SuperNode, with all its arguments. Its answers begin at once:
+    Flower alone would import everything anew for each message.
+    """
+    with explained():
+        _need_flower()
+        from fedtide.adapters.deploy.local import QUICK, SWITCHES
+
+        os.execve(sys.executable, [sys.executable, "-P", QUICK, *context.args], {**SWITCHES, **os.environ})
 
 
 @app.command()

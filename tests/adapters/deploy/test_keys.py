@@ -105,4 +105,7 @@ def test_commands_name_every_file_once_it_is_needed(made):
     assert "--enable-supernode-auth" in said
     assert "flwr supernode register" in said
     assert """'client-id="anna" partition-id=0 num-partitions=2'""" in said
+    assert "fedtide deploy node --root-certificates ca.crt --superlink fl.example.org:8443" in said
+    assert f"--run-config 'keys=\"{made.ca.parent / 'clients'}\"'" in said  # names are bound to keys
+    assert "FLWR_TELEMETRY_ENABLED=0" in said
     assert str(made.ca_key) not in said  # the authority's key is needed nowhere

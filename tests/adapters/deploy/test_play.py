@@ -35,19 +35,45 @@ def turn():
 
 
 def test_the_matrix_is_played_round_by_round(turn):
+    """Rounds of 10 s: clients come 5 s before their first one, and leave 1 s before the first without them."""
     matrix = np.array([[1, 0, 1], [0, 0, 1], [1, 1, 1]], bool)
     federation, now, said = Federation(3), [0.0], []
     player = Player(federation, matrix, 10.0, tell=said.append, clock=lambda: now[0])
     turn(player)
     assert federation.up == [True, True, True]  # all enrol before the play begins
     player.begin()
-    seen = []
-    for now[0] in (0.0, 9.9, 10.0, 21.0, 30.0):
+    seen = {}
+    for now[0] in (0.0, 8.0, 9.5, 14.5, 16.5, 20.0, 29.5, 30.0):
+        began = int(now[0] // 10)
+        if began:
+            player.follow(began - 1, now[0] - 10 * (began - 1))  # the round before has been written
         turn(player)
-        seen.append(list(federation.up))
-    assert seen == [list(row) for row in matrix[[0, 0, 1, 2, 0]]]  # and again from its beginning
+        seen[now[0]] = "".join("01"[up] for up in federation.up)
+    first, second, third = ("".join("01"[int(here)] for here in row) for row in matrix)
+    assert list(seen.values()) == [first, first, first, second, third, third, third, first]
     assert said[:2] == ["client c1 leaves", "client c0 leaves"]
     assert said[2:4] == ["client c0 comes", "client c1 comes"]
+
+
+def test_the_play_waits_for_a_server_that_is_slow(turn):
+    matrix = np.array([[1, 1], [0, 1], [1, 0]], bool)
+    federation, now = Federation(2), [0.0]
+    player = Player(federation, matrix, 10.0, clock=lambda: now[0])
+    player.begin()
+    for now[0] in (9.0, 50.0):
+        turn(player)
+        assert federation.up == [True, True]  # nobody leaves while round 0 lasts
+    player.follow(0, 50.0)
+    turn(player)
+    assert (federation.up, player.round) == ([True, True], 1)  # round 1 has begun; client 0 comes in time for round 2
+    now[0] = 55.0
+    for follow in ((1, 1.0), (0, 55.0)):  # an older look changes nothing
+        player.follow(*follow)
+        turn(player)
+        assert (federation.up, player.round) == ([True, True], 1)  # who has come for round 2 is not sent away again
+    now[0] = 64.0
+    turn(player)
+    assert federation.up == [True, False]
 
 
 def test_a_run_that_goes_on_goes_on_in_the_trace(turn):
@@ -57,6 +83,7 @@ def test_a_run_that_goes_on_goes_on_in_the_trace(turn):
     player.begin()
     turn(player)
     assert federation.up == [False, True]  # round 4 is row 1
+    player.follow(4, 0.0)
     now[0] = 111.0
     turn(player)
     assert federation.up == [True, False]

@@ -98,3 +98,16 @@ def test_screen(book):
     assert "round 1, client ben: refused:numbers [that] are not finite" in said
     assert "client ben leaves" in said
     assert "Ctrl-C stops all" in said
+
+
+def test_screen_of_clients_elsewhere(book):
+    """Nothing is known of their processes: they are not called down."""
+    console = Console(file=io.StringIO(), width=160, force_terminal=True, highlight=False)
+    with Screen(4, console) as screen:
+        screen.show(None, [])
+        assert "waiting for clients elsewhere" in console.file.getvalue()
+        book.write(0)
+        screen.show(book.look(), [])
+    said = console.file.getvalue()
+    assert "counted" in said
+    assert "down" not in said.replace("turned down", "")

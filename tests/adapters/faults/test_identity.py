@@ -1,4 +1,4 @@
-"""Nodes with a wrong certificate or an unregistered key do not get in; one with its key comes back."""
+"""Nodes with a wrong certificate or an unregistered key do not get in, nor under another name; others come back."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ def guarded(tmp_path_factory, runs_in):
         federation.security = federation.security._replace(ca=others.ca)
         federation.start_node(2)
         federation.security = federation.security._replace(ca=keys.ca)
-        yield SimpleNamespace(federation=federation, run=runs_in(federation, folder))
+        yield SimpleNamespace(federation=federation, run=runs_in(federation, folder), keys=keys.ca.parent / "clients")
 
 
 def test_strangers_do_not_get_in(guarded, record):
@@ -47,6 +47,24 @@ def test_strangers_do_not_get_in(guarded, record):
     run.nothing_lost()
     record("a node with an unregistered key", "never listed: Flower does not activate the node, which ends", 0)
     record("a node that trusts another authority", "never listed: the node does not trust the SuperLink, and ends", 0)
+
+
+def test_a_client_cannot_pose_as_another_one(guarded, record):
+    """Node 2 has a registered key, and says that it is client 1, which is away."""
+    federation = guarded.federation
+    assert not federation.alive("node-2")  # it did not trust the SuperLink
+    federation.nodes[2]["client-id"] = "1"
+    federation.start_node(2)
+    run = guarded.run("posing", rounds=3, keys=str(guarded.keys), **{"enrol-seconds": 5.0, "round-seconds": 5.0})
+    run.start()
+    run.written(3)
+    why = "refused:it says that it is client '1', but its key is that of client '2'"
+    assert run.row(2, 2)["reason"] == why
+    assert [run.row(t, 1)["reason"] for t in range(3)] == ["not-listed"] * 3
+    assert all(run.row(t, 0)["included"] for t in range(3))
+    run.nothing_lost()
+    federation.stop_node(2)
+    record("a client says that it is another one, which is away", why, 0)
 
 
 def test_a_killed_client_with_a_key_comes_back_when_flower_lets_it(guarded, record):

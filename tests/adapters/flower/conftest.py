@@ -19,6 +19,7 @@ class Node:
     def __init__(self, app, config, delay=1.0, fault=None):
         self.app, self.config, self.delay, self.fault = app, config, delay, fault
         self.here = True  # answers
+        self.key = b""  # its public key, as Flower has it
         self.kinds = []  # what it was asked
 
 
@@ -42,6 +43,9 @@ class Grid:
 
     def get_node_ids(self):
         return list(self.nodes)
+
+    def get_nodes(self):
+        return [SimpleNamespace(node_id=number, public_key=node.key) for number, node in self.nodes.items()]
 
     def push_messages(self, messages):
         ids = []
@@ -77,6 +81,13 @@ def identity(monkeypatch):
     """Messages can be made only within a Flower task."""
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+@pytest.fixture(autouse=True)
+def no_cache_on_disk(monkeypatch):
+    """What Flower's processes turn on for themselves would stay on in this one."""
+    for name in ("clients", "servers"):
+        monkeypatch.setattr(f"fedtide.adapters.flower.{name}.use_persistent_cache", lambda: None)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import ipaddress
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -85,6 +86,7 @@ def commands(keys: Keys, host: str, port: int = 8443) -> list[str]:
     address = f"{host}:{port}"
     lines = [
         "# The server: SuperLink (any address of its machine), and SuperExec, which runs the app",
+        "export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1",
         f"flower-superlink --host 0.0.0.0 --port {port} --database superlink.db --isolation process \\",
         f"  --ssl-ca-certfile {keys.ca} --ssl-certfile {keys.certificate} --ssl-keyfile {keys.key} \\",
         "  --enable-supernode-auth --disable-runtime-dependency-installation",
@@ -96,11 +98,13 @@ def commands(keys: Keys, host: str, port: int = 8443) -> list[str]:
     lines.append(f"# Each client, with {keys.ca.name} and its own private key; no other private file leaves the server")
     for number, (name, path) in enumerate(keys.clients.items()):
         lines.append(
-            f"flower-supernode --root-certificates {keys.ca.name} --superlink {address} "
+            f"fedtide deploy node --root-certificates {keys.ca.name} --superlink {address} "
             f"--auth-supernode-private-key {path.name} --node-config "
             f"""'client-id="{name}" partition-id={number} num-partitions={len(keys.clients)}'"""
         )
-    return [*lines, "# The run", "flwr run . mine --stream"]
+    place = shlex.quote(f'keys="{(keys.ca.parent / "clients").resolve()}"')
+    run = f"flwr run {shlex.quote(str(keys.ca.parent.parent))} mine --stream --run-config {place}"
+    return [*lines, "# The run: who has another client's key is refused", run]
 
 
 def _authority(keys: Keys) -> tuple[Any, Any]:

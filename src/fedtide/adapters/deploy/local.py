@@ -17,6 +17,8 @@ from fedtide.errors import FedtideError
 
 _HOST = "127.0.0.1"
 _SELDOM = 20.0  # seconds between two questions to Flower
+QUICK = str(Path(__file__).with_name("quick_node.py"))
+SWITCHES = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}  # off unless the user turns them on
 _PATIENCE = 60.0  # seconds for a process to be ready, or to end when asked
 
 
@@ -37,7 +39,8 @@ class LocalFederation:
       nodes: the node configuration of each SuperNode; a number for clients "0", "1", ….
       security: TLS and keys; none: plain HTTP on loopback.
       host, port: where the SuperLink listens; by default on loopback, at a free port.
-      quick: SuperNodes that look for messages every 0.4 s instead of every three (`quick_node`).
+      quick: SuperNodes that look for messages every 0.4 s instead of every three, and whose client processes start at
+        once (`quick_node`).
       environment: further environment variables of all processes.
     """
 
@@ -63,11 +66,11 @@ class LocalFederation:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._guard: subprocess.Popen[bytes] | None = None
         self.environment = {
+            **SWITCHES,
             **os.environ,
-            "FLWR_TELEMETRY_ENABLED": os.environ.get("FLWR_TELEMETRY_ENABLED", "0"),
-            "FLWR_DISABLE_UPDATE_CHECK": os.environ.get("FLWR_DISABLE_UPDATE_CHECK", "1"),
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.4" if quick else "1.0",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2" if quick else "1.0",
+            "FEDTIDE_POLL_SECONDS": "0.4" if quick else "3.0",
             "FLWR_HOME": str(self.folder / "flower"),
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             **(environment or {}),
@@ -81,8 +84,11 @@ class LocalFederation:
     def __enter__(self) -> "LocalFederation":
         self.folder.mkdir(parents=True, exist_ok=True)
         self._configure()
+        known = (self.folder / "superlink.db").exists()
         try:
             self.start_superlink()
+            if known:
+                self.stop_runs()
             for key in self.security.node_keys if self.security else ():
                 self.register(key)
             self.start_superexec()
@@ -103,10 +109,16 @@ class LocalFederation:
         self._start("superlink", ["flower-superlink", *self._served(), *where])
         self._wait_for_port()
 
+    def stop_runs(self) -> None:
+        """Ends the runs of an earlier part, which SuperExec would start a second time."""
+        for run in self.flwr("list", "local", "--format", "json").get("runs", []):
+            if not str(run.get("status", "finished")).startswith("finished"):
+                self.flwr("stop", str(run.get("run-id", run.get("run_id"))), "local", "--format", "json")
+
     def register(self, key: Path) -> None:
         """Makes a client's key known to the SuperLink, which lets no other one in."""
         answer = self.flwr("supernode", "register", f"{key}.pub", "local", "--format", "json")
-        if not answer.get("success"):
+        if not answer.get("success") and "already in use" not in json.dumps(answer):
             raise FedtideError(f"flwr supernode register {key.name}.pub: {json.dumps(answer)[:400]}")
 
     def start_superexec(self) -> None:
@@ -116,7 +128,7 @@ class LocalFederation:
     def start_node(self, k: int) -> None:
         """Starts SuperNode k, anew where it has ended."""
         node = self.nodes[k]
-        program = [sys.executable, "-m", "fedtide.adapters.deploy.quick_node"] if self.quick else ["flower-supernode"]
+        program = [sys.executable, "-P", QUICK] if self.quick else ["flower-supernode"]
         where = ["--superlink", self.address, "--host", _HOST, "--port", str(free_port())]
         keys = self.security.node_keys if self.security else ()
         key = ["--auth-supernode-private-key", str(keys[k])] if keys else []

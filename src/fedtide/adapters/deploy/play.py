@@ -1,4 +1,4 @@
-"""Availability, played: clients stop and start as a process or a recorded trace says, round by round of wall time."""
+"""Availability, played: clients stop and start as a process or a recorded trace says, round by round."""
 
 import threading
 import time
@@ -14,6 +14,8 @@ from fedtide.errors import FedtideError, InvalidInput
 
 KINDS = "always, markov, phones, fleet:DIR or trace:FILE"
 _ROUNDS = 10_000  # sampled at once; after that they repeat
+_COME, _GO = 0.5, 0.1  # of a round before it begins: a client that comes needs seconds to start
+_HELD = 0.2  # of a round before the end of one that lasts longer: the play waits there
 _AGAIN = 5.0  # seconds before a client that ended by itself is started again
 
 
@@ -48,7 +50,9 @@ def presence_of(process: Process, seed: int) -> np.ndarray:
 class Player:
     """Stops (SIGTERM) and starts SuperNodes in a thread of its own, from a given round on.
 
-    A client that ended by itself though it should be there is started again.
+    It follows the server, so that who is there in a round is who was to be: clients come before their round begins and
+    leave after their last one, and where the server needs longer than a round, the play waits for it. A client that
+    ended by itself though it should be there is started again.
     """
 
     def __init__(
@@ -64,7 +68,9 @@ class Player:
         self.tell, self.clock = tell, clock
         self.round = first
         self.wanted = np.ones(presence.shape[1], bool)  # all are there until play begins
-        self._begun: float | None = None
+        self._anchor: tuple[float, float] | None = None  # a round, and the time at which the server began it
+        self._place = float(first)  # rounds, and what has passed of the one that is played
+        self._end = 0.0  # the round at whose beginning the play waits for the server
         self._started = np.full(presence.shape[1], -np.inf)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -80,18 +86,27 @@ class Player:
 
     def begin(self) -> None:
         """From now on availability is played; before, everybody is there."""
-        if self._begun is None:
-            self._begun = self.clock()
+        if self._anchor is None:
+            self._anchor, self._end = (self.first, self.clock()), self.first + 1
+
+    def follow(self, written: int, seconds: float) -> None:
+        """The server has written a round that it began so many seconds ago."""
+        if self._anchor is not None and written + 2 > self._end:
+            self._anchor, self._end = (written, self.clock() - seconds), written + 2
 
     @property
     def playing(self) -> bool:
-        return self._begun is not None
+        return self._anchor is not None
 
     def turn(self, pool: ThreadPoolExecutor) -> None:
         """What is to be done now."""
-        if self._begun is not None:
-            self.round = self.first + int((self.clock() - self._begun) / self.seconds)
-            self.wanted = np.asarray(self.presence[self.round % len(self.presence)])
+        if self._anchor is not None:
+            round, began = self._anchor
+            place = min(round + (self.clock() - began) / self.seconds, self._end - _HELD)
+            self._place = max(self._place, place)  # a server that was slow does not turn the play back
+            self.round = int(self._place)
+            now, soon = (self.presence[int(self._place + ahead) % len(self.presence)] for ahead in (_GO, _COME))
+            self.wanted = np.asarray(now | soon)
         changes = [k for k, here in enumerate(self.wanted) if here != self.federation.alive(f"node-{k}")]
         list(pool.map(self._change, changes))
 

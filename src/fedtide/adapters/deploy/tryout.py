@@ -88,13 +88,15 @@ def plan(
         raise FedtideError(
             f"run {settings.run!r} has had its {settings.rounds} rounds; more of them with --rounds, or another --run"
         )
+    keys = security(app, ids, host, tls)
+    if keys is not None or settings.keys:  # nobody has a key of its own on loopback
+        changes["keys"] = "" if keys is None else str(app.keys / "clients")
     settings = app.settings(changes)
     presence = np.ones((1, 0), bool)
     if ids:
         presence = presence_of(process_of(availability, len(ids), seconds, settings.seed), settings.seed)
     return Plan(
-        app, ids, settings, app.overridden(changes), presence, seconds, done, security(app, ids, host, tls), host, port,
-        telemetry,
+        app, ids, settings, app.overridden(changes), presence, seconds, done, keys, host, port, telemetry
     )  # fmt: skip
 
 
@@ -134,8 +136,9 @@ def try_out(planned: Plan, view: View) -> Snapshot:
     app, settings = planned.app, planned.settings
     begun = time.time()
     with alone(app.state), ended_by_signals(), Book(settings.ledger_url, settings.run) as book:
-        for leftover in app.state.glob("superlink.db*"):
-            leftover.unlink()  # of an earlier part, whose run it would start a second time; what counts is in our own
+        if planned.clients:  # they start anew; clients elsewhere have stayed, and are known to Flower by its database
+            for leftover in app.state.glob("superlink.db*"):
+                leftover.unlink()
         nodes = [
             {"client-id": client, "partition-id": k, "num-partitions": len(planned.clients)}
             for k, client in enumerate(planned.clients)
@@ -166,6 +169,8 @@ def _watch(
             # Everybody is there to enrol; a run that goes on knows its clients.
             if seen is not None and not player.playing:
                 player.begin()
+            if seen is not None and seen.round is not None and seen.round.round >= planned.done:
+                player.follow(seen.round.round, time.time() - seen.round.began)
             ended = seen is not None and seen.status.finished is not None and seen.status.finished >= begun
             if seen is not None and ended and model.exists() and model.stat().st_mtime >= begun:
                 return seen
@@ -188,8 +193,8 @@ def _warned(seen: Snapshot, planned: Plan, view: View) -> bool:
         return False
     longer = float(np.median(took))
     view.say(
-        f"rounds take {longer:.0f} s here, those of the played availability {planned.seconds:.0f} s: clients leave "
-        f"while they train; --seconds-per-round {longer:.0f} would fit"
+        f"rounds take {longer:.0f} s here, those of the played availability {planned.seconds:.0f} s, which waits: "
+        f"clients come too late; --seconds-per-round {longer:.0f} would fit"
     )
     return True
 

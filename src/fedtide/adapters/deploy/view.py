@@ -225,9 +225,11 @@ class Screen:
         took = int(time.monotonic() - self._begun)
         parts: list[Any] = [f"[bold]{escape(headline(self._seen, self.rounds))}[/] · {took // 60}:{took % 60:02d}"]
         if self._seen is not None:
-            parts += ["", client_table(self._seen, self._alive)]
-        else:
+            parts += ["", client_table(self._seen, self._alive or None)]  # of those elsewhere only the ledger knows
+        elif self._alive:
             parts.append(f"{sum(self._alive)} of {len(self._alive)} client processes run")
+        else:
+            parts.append("waiting for clients elsewhere (fedtide deploy keys says how they start)")
         parts += ["", *(escape(line) for line in self._lines), "[dim]Ctrl-C stops all; what is done stays.[/]"]
         self._live.update(Group(*parts), refresh=True)
 

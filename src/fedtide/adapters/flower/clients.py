@@ -1,12 +1,14 @@
 """The client app: what a device does when the server asks."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
+import jax
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -79,7 +81,7 @@ def app_of(trainer: Callable[[Config], Trainer]) -> ClientApp:
     app = ClientApp()
 
     def handle(message: Message, context: Context) -> Message:
-        use_persistent_cache()  # a process for each message: what is compiled once must last
+        _keep_compiled()
         order, config = read_order(message), context.run_config
         said = (order.kind, order.round, order.nonce)
         name = ""
@@ -95,6 +97,14 @@ def app_of(trainer: Callable[[Config], Trainer]) -> ClientApp:
     app.train()(handle)
     app.evaluate()(handle)
     return app
+
+
+def _keep_compiled() -> None:
+    """What is compiled once must last: where there is a process for each message, also what is small."""
+    own = jax.config.values["jax_compilation_cache_dir"] is not None
+    use_persistent_cache()
+    if not own and Path(sys.argv[0]).name == "flwr-clientapp":
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def client_id(node: Config) -> str:

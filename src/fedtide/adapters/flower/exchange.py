@@ -12,6 +12,8 @@ from fedtide.adapters.flower.deadlines import Deadlines
 from fedtide.adapters.flower.messages import Order, order_message
 
 _SPARE = 60.0  # seconds after the longest deadline for which an answer is still worth something
+_SHORT = 30.0  # and after its own deadline, of a node that owes one: a device's clock may be so much ahead
+_AWAY = 3.0  # seconds for a call of Flower's grid, which waits where SuperLink cannot be reached
 _EXPIRED = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
 
 
@@ -38,7 +40,11 @@ class _Open(NamedTuple):
 
 
 class Exchange:
-    """Asks nodes through Flower's grid. Answers that come too late are kept for `belated`."""
+    """Asks nodes through Flower's grid. Answers that come too late are kept for `belated`.
+
+    A question lives long, so that a late answer can be timed. Those to a node that owes one already do not: SuperLink
+    drops them, and a client that hangs for long does not find the questions of all the rounds that it missed.
+    """
 
     def __init__(
         self,
@@ -52,28 +58,35 @@ class Exchange:
         self._open: dict[str, _Open] = {}
         self._belated: list[Heard] = []
         self._begun = clock()  # of the questions that are being asked
+        self._back = -np.inf  # when nodes have found SuperLink again, after it was away
 
     def listed(self) -> set[int]:
         """The nodes that Flower holds for connected: dead ones are among them for a minute."""
-        return set(self.grid.get_node_ids())
+        return set(self._call(self.grid.get_node_ids))
+
+    def keys(self) -> dict[int, bytes]:
+        """The public key of each of these nodes, as Flower checks it."""
+        return {node.node_id: node.public_key for node in self.grid.get_nodes()}
 
     def ask(self, questions: Sequence[Question], seconds: float) -> list[Heard]:
         """Asks all at once; returns when all have answered, or after so many seconds."""
         heard: list[Heard] = []
         mine: dict[str, Question] = {}
         self._begun = now = self.clock()
-        ids = self._push(questions)
-        ttl = self._ttl
-        for question, key in zip(questions, ids, strict=True):
+        lives = self._lives(questions, seconds)
+        ids = self._push(questions, lives)
+        for question, key, life in zip(questions, ids, lives, strict=True):
             if key:
                 mine[key] = question
                 light = question._replace(order=question.order._replace(arrays=(), shared={}, owed={}))
-                self._open[key] = _Open(light, now, seconds, now + ttl)
+                self._open[key] = _Open(light, now, seconds, now + life)
             else:
                 heard.append(Heard(question, None, None, "no-reply:the message could not be sent"))
-        end = now + seconds
+        end, extended = now + seconds, False
         while mine:
             found = self._pull()
+            if not extended and self._back + seconds > end:
+                end, extended = self._back + seconds, True  # once: looks that always take long are no absence
             heard += [one for key, one in found if mine.pop(key, None)]
             left = end - self.clock()
             if not mine or left <= 0:
@@ -90,24 +103,37 @@ class Exchange:
         found, self._belated = self._belated, []
         return found
 
-    @property
-    def _ttl(self) -> float:
-        return self.deadlines.limits.most + _SPARE
+    def _lives(self, questions: Sequence[Question], seconds: float) -> list[float]:
+        """How many seconds each question lives."""
+        owing = {one.question.node for one in self._open.values()}
+        longest = self.deadlines.limits.most + _SPARE
+        return [min(seconds + _SHORT, longest) if question.node in owing else longest for question in questions]
 
-    def _push(self, questions: Sequence[Question]) -> list[str | None]:
+    def _push(self, questions: Sequence[Question], lives: Sequence[float]) -> list[str | None]:
         if not questions:
             return []
-        messages = [order_message(question.order, question.node, self._ttl) for question in questions]
-        ids = list(self.grid.push_messages(messages))
+        pairs = zip(questions, lives, strict=True)
+        messages = [order_message(question.order, question.node, life) for question, life in pairs]
+        ids = list(self._call(self.grid.push_messages, messages))
         if len(ids) == len(messages):
             return ids
         # Too much for one request: one after the other.
         return [next(iter(self.grid.push_messages([message])), None) for message in messages]
 
+    def _call(self, grid: Callable[..., Any], *arguments: Any) -> Any:
+        """A call of the grid's. Where it had to wait for SuperLink, nodes have, too: they look again after twice the
+        time at most, and until then nobody can answer."""
+        began = self.clock()
+        found = grid(*arguments)
+        away = self.clock() - began
+        if away > _AWAY:
+            self._back = self.clock() + away
+        return found
+
     def _pull(self) -> list[tuple[str, Heard]]:
         """What has come in for open questions, each once; what is past its deadline also goes to the belated."""
         found = []
-        messages: Iterable[Message] = self.grid.pull_messages(list(self._open)) if self._open else ()
+        messages: Iterable[Message] = self._call(self.grid.pull_messages, list(self._open)) if self._open else ()
         for message in messages:
             key = message.metadata.reply_to_message_id
             one = self._open.pop(key, None)
@@ -117,7 +143,8 @@ class Exchange:
             if message.has_error():
                 heard = Heard(one.question, None, None, _reason(message))
             else:
-                self.deadlines.observe(one.question.order.kind, latency, one.deadline)
+                if one.sent > self._back:  # else SuperLink was away: that says nothing about clients
+                    self.deadlines.observe(one.question.order.kind, latency, one.deadline)
                 heard = Heard(one.question, message, latency, None)
             found.append((key, heard))
             if one.sent < self._begun:

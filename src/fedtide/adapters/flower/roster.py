@@ -10,6 +10,7 @@ import numpy as np
 
 from fedtide.adapters.flower.checks import Expected, Refused, opened
 from fedtide.adapters.flower.exchange import Exchange, Heard, Question
+from fedtide.adapters.flower.identity import Identities
 from fedtide.adapters.flower.messages import Order
 from fedtide.adapters.flower.settings import Settings
 from fedtide.adapters.ledger import Enrolled, Ledger, check_client
@@ -24,15 +25,21 @@ _PATIENCE = 6  # a node that does not say who it is, is asked again after 1, 2, 
 
 class Nodes:
     """Which client each node is. A client that was started again has another node, and Flower lists the dead one for a
-    minute: the new one is taken unless the old one still answers."""
+    minute: the new one is taken unless the old one still answers. Where keys are known, a node is the client whose key
+    it has, or none."""
 
-    def __init__(self, exchange: Exchange):
-        self.exchange = exchange
+    def __init__(self, exchange: Exchange, identities: Identities | None = None):
+        self.exchange, self.identities = exchange, identities
         self.clients: dict[int, str] = {}  # by node, in the order of their hellos
         self.examples: dict[str, int] = {}
         self._silent: dict[int, tuple[int, int]] = {}  # by node: (times asked, turn of the next question)
         self._claims: dict[int, tuple[str, int]] = {}  # by node: a client that another node was before
+        self._posing: dict[int, tuple[str, str]] = {}  # by node: (the client that is to blame, why it is refused)
         self._turn = 0
+
+    def refused(self) -> dict[str, str]:
+        """By client: why a node with its key is refused, of those connected."""
+        return dict(self._posing.values())
 
     def greet(self) -> dict[str, int]:
         """Asks nodes that were not seen before who they are: {client: its node}, of those connected."""
@@ -45,6 +52,7 @@ class Nodes:
         for heard in self._hello(due):
             self.met(heard)
         self._settle_claims(listed)
+        self._posing = {node: said for node, said in self._posing.items() if node in listed}
         return {client: node for node, client in self.clients.items() if node in listed}
 
     def met(self, heard: Heard) -> None:
@@ -55,6 +63,7 @@ class Nodes:
             return
         try:
             client, examples = _introduced(heard)
+            self._check_key(node, client)
         except FedtideError as error:
             log.warning("node %s is refused: %s", node, error)
             return
@@ -62,6 +71,17 @@ class Nodes:
             self._claims[node] = client, examples
         else:
             self._accept(node, client, examples)
+
+    def _check_key(self, node: int, client: str) -> None:
+        self._posing.pop(node, None)
+        if self.identities is None:
+            return
+        key = self.exchange.keys().get(node, b"")
+        try:
+            self.identities.check(client, key)
+        except Refused as error:
+            self._posing[node] = self.identities.owner(key) or client, f"it {error}"
+            raise
 
     def _settle_claims(self, listed: set[int]) -> None:
         """Where the node that was a client before still answers, another one that says it is the same is refused."""

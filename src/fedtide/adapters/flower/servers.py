@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError
 from fedtide.adapters.coordinator import Coordinator
 from fedtide.adapters.flower.deadlines import Deadlines
 from fedtide.adapters.flower.exchange import Exchange
+from fedtide.adapters.flower.identity import read_identities
 from fedtide.adapters.flower.roster import Nodes, enrol
 from fedtide.adapters.flower.session import Evaluate, Session
 from fedtide.adapters.flower.settings import PLACE, Settings, method_of, settings_of, tables
@@ -77,7 +78,7 @@ def serve(
     settings = settings_of(config)
     refuse_password(settings)
     exchange = Exchange(grid, Deadlines(settings.deadline), settings.poll_seconds, **timing)
-    nodes = Nodes(exchange)
+    nodes = Nodes(exchange, read_identities(settings.keys))
     with Ledger(settings.ledger_url) as ledger:
         roster = enrol(settings, nodes, ledger)
         session = prepare(settings, config, initial, roster, exchange, nodes, ledger, evaluate)

@@ -22,6 +22,7 @@ from fedtide.adapters.flower.checks import (
 )
 from fedtide.adapters.flower.evaluation import summary
 from fedtide.adapters.flower.exchange import Exchange, Heard, Question
+from fedtide.adapters.flower.late import LateUpdates
 from fedtide.adapters.flower.memory import LOST
 from fedtide.adapters.flower.messages import Kind, Order, Reply, packed
 from fedtide.adapters.flower.roster import Nodes
@@ -34,7 +35,6 @@ from fedtide.adapters.trees import named
 
 log = logging.getLogger("fedtide")
 
-_LATE = 20  # rounds after which an update is too old to be used
 _SLICE = 5.0  # seconds between two looks for late answers while the server rests
 
 Evaluate = Callable[[list[np.ndarray], Round], Mapping[str, float]]
@@ -61,11 +61,9 @@ class Session:
         self.one_phase = one_phase(settings, self.method, coordinator.clients)
         check_late(settings, self.method, bool(named_shapes(coordinator.shapes.row)))
         self.clients, self.done = state.load(coordinator)
-        self._models: dict[int, np.ndarray] = {}  # of rounds whose late updates are still of use
-        self._late: dict[int, tuple[int, Update]] = {}
-        self._used: dict[int, int] = {}  # by client: the round of its last late update
         self._rows = sends_rows(self.method)
         self._change = self.method.solver.sends == "change"
+        self._late = LateUpdates(settings.checks, self._change)
 
     def round(self, t: int) -> Sheet:
         """Round t (from 0): its ledger entry first, then the checkpoint; killed in between, the round is repeated."""
@@ -80,7 +78,7 @@ class Session:
             opening = self.coordinator.begin(t, self._mask(losses))
             choice = self.coordinator.decide(opening, losses)
             updates = self._train(sheet, {k: n for k, n in sheet.asked.items() if choice.invited[k]})
-        self._finish(sheet, choice, updates, self._take_late(updates))
+        self._finish(sheet, choice, updates, self._late.take(updates, lambda k: self.roster[k].client))
         self._write(sheet)
         self.state.save(self.coordinator, self.clients, t + 1)
         self.done = t + 1
@@ -103,7 +101,11 @@ class Session:
         strangers = sorted(client for client in there if client not in numbers)
         for client in strangers:
             log.warning("client %s is refused: it is not on the roster of run %s", client, self.settings.run)
-        return Sheet(t, time.time(), [Line() for _ in self.roster], asked, strangers=strangers)
+        lines = [Line() for _ in self.roster]
+        for client, why in self.nodes.refused().items():
+            if client in numbers and numbers[client] not in asked:
+                lines[numbers[client]].reason = f"refused:{why}"
+        return Sheet(t, time.time(), lines, asked, strangers=strangers)
 
     def _mask(self, answered: Mapping[int, Any]) -> np.ndarray:
         mask = np.zeros(len(self.roster), bool)
@@ -130,7 +132,7 @@ class Session:
         """Updates that count, of those asked who sent one in time."""
         w, limits = self.coordinator.model, self.settings.checks
         if self.settings.late == "use":
-            self._models[sheet.round] = w
+            self._late.expect(sheet.round, w)
         updates: dict[int, Update] = {}
         for k, reply, expected in self._ask(sheet, "train", asked, True):
             try:
@@ -147,16 +149,6 @@ class Session:
             del updates[k]
             self._refuse(sheet, k, reason)
         return updates
-
-    def _take_late(self, updates: Mapping[int, Update]) -> dict[int, Update]:
-        """Late updates of those who sent none in time, if they are no outliers among this round's."""
-        kept, self._late = {k: one for k, one in self._late.items() if k not in updates}, {}
-        late = {k: update for k, (_, update) in kept.items()}
-        for k, reason in outliers({**late, **updates}, self.settings.checks.times_median, self._change).items():
-            if late.pop(k, None) is not None:
-                log.warning("client %s: its late update is refused: %s", self.roster[k].client, reason)
-        self._used |= {k: kept[k][0] for k in late}
-        return late
 
     def _ask(
         self, sheet: Sheet, kind: Kind, asked: Mapping[int, int], model: bool
@@ -245,23 +237,8 @@ class Session:
                 self.nodes.met(heard)
             elif heard.message is not None:
                 log.info("client %s answered '%s' of round %d late", order.client, order.kind, order.round + 1)
-                if order.kind == "train" and order.round in self._models:
-                    self._keep_late(heard)
-        self._models = {t: w for t, w in self._models.items() if t >= self.done - _LATE}
-
-    def _keep_late(self, heard: Heard) -> None:
-        order, expected = heard.question.order, heard.question.about
-        newest = max(found.get(order.number, -1) for found in (self.clients.acknowledged, self._used))
-        if order.round <= newest:
-            return  # the memory holds a newer one
-        try:
-            with guarded():
-                update = update_of(self._opened(heard), self._models[order.round], expected, self.settings.checks)
-        except Refused as error:
-            log.warning("client %s: its late update is refused: %s", order.client, error)
-            return
-        if self._late.get(order.number, (-1,))[0] < order.round:
-            self._late[order.number] = order.round, update
+                self._late.keep(heard, self._opened, self.clients.acknowledged.get(order.number, -1))
+        self._late.forget(self.done)
 
     def _refuse(self, sheet: Sheet, k: int, why: str) -> None:
         line = sheet.lines[k]

@@ -42,6 +42,7 @@ class Settings(NamedTuple):
     seed: int = 0
     state: str = "fedtide-state"  # the folder of checkpoint and ledger
     ledger: str = ""  # a URL; by default ledger.db in the state folder
+    keys: str = ""  # a folder with the clients' public keys, NAME.pub: who has another's key is refused
     clients: str = ""  # ids, separated by commas; by default whoever enrols
     min_clients: int = 1
     enrol_seconds: float = 60.0

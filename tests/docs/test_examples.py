@@ -151,7 +151,8 @@ def test_commands_exist(page):
 
 
 def commands_of(page):
-    return [line for example in examples(page) if example.kind == "sh" for line in example.code.splitlines()]
+    found = [example.code.replace("\\\n", " ") for example in examples(page) if example.kind == "sh"]
+    return [line for code in found for line in code.splitlines()]
 
 
 def command_of(group, words):

@@ -123,6 +123,22 @@ def test_gaps_are_filled_from_both_sides(model):
         assert abs(found - expected) < 5.5 * (expected * (1 - expected) / devices) ** 0.5
 
 
+def test_gaps_are_filled_at_the_devices_own_hours(model):
+    # Nothing observed of 3,000 devices for 20 days, half of them there by night, half by day: the mean of 30,000 draws
+    # at an hour is π_k(t), within 5 times twice the standard error of independent draws (days hardly depend).
+    devices, rounds = 3000, 48 * 20
+    habit = np.zeros((devices, 8))
+    habit[:, 0] = np.where(np.arange(devices) < devices // 2, 1.5, -1.5)
+    table = pl.DataFrame({"availability": np.full(devices, 0.3), "correlation": np.full(devices, np.exp(-0.25))})
+    table = table.with_columns(pl.Series("habit", habit.tolist(), pl.List(pl.Float64)))
+    flat = model.profile._replace(hour=np.zeros(24), weekday=None)
+    record = np.full((rounds, devices), -1, np.int8)
+    found = filled(model._replace(devices=table, record=record, profile=flat, start=0)).reshape(-1, 48, 2, devices // 2)
+    process = Fleet(table["availability"].to_numpy()[:2], 2.0, habit=habit[[0, -1]])
+    wanted = np.stack([np.asarray(process.marginal(t)) for t in range(48)])
+    np.testing.assert_allclose(found.mean((0, 3)), wanted, atol=5 * 2 * 0.5 / (20 * devices // 2) ** 0.5)
+
+
 def test_in_a_configuration(folder):
     text = """
     problem = {{name = "quadratic", clients = {}}}

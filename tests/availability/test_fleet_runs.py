@@ -52,6 +52,15 @@ def test_a_run_that_goes_on_at_the_start_is_as_at_any_later_time():
     assert np.abs(change - wanted).max() < 5.5 * np.sqrt(wanted / 20_000)
 
 
+@pytest.mark.parametrize("hours", [1.0, 100.0, 1e4])
+def test_always_and_never_are_exactly_that(hours):
+    pi = np.repeat([1.0, 0.0, 0.9999999], 100)
+    here = Fleet(pi, hours, stays=STAYS, absences=ABSENCES).sample(0, 300)
+    assert here[:, :100].all()
+    assert not here[:, 100:200].any()
+    assert here[:, 200:].mean() > 0.99
+
+
 @pytest.fixture(scope="module")
 def fitted():
     pi, hours = np.random.default_rng(0).uniform(0.1, 0.6, CLIENTS), np.geomspace(1.5, 6, CLIENTS)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from fedtide.cli import app
 from fedtide.experiments import build, fleets, load
+from fedtide.experiments.recommendation import recommending
 from fedtide.fleet import discretise, load_model
 
 RUN = """\
@@ -140,6 +141,22 @@ def test_what_is_stopped_leaves_nothing(here, fitted, monkeypatch, where, fault,
     result = invoke("fleet", "fit", "log.csv", "--round", "1h", "--out", "deep/fleet")
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (status, line)
     assert [path.name for path in here.iterdir()] == ["log.csv"]
+
+
+@pytest.mark.parametrize("command", ["fit", "recommend"])
+def test_nothing_is_made_before_all_is_done(here, fitted, monkeypatch, command):
+    """A second Ctrl-C ends the process where it is: what is on the disk then is left, and must not be in the way."""
+    seen = []
+
+    def work(*arguments, **options):
+        seen.append(sorted(path.name for path in here.iterdir()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fleets, "fit_fleet", work)
+    monkeypatch.setattr(recommending, "recommend", work)
+    what = ("log.csv", "--round", "1h") if command == "fit" else (fitted[0],)
+    result = invoke("fleet", command, *what, "--out", "deep/out")
+    assert (result.exit_code, seen) == (130, [["log.csv"]])
 
 
 def test_what_is_no_fleet_is_refused(here):

@@ -6,6 +6,7 @@ import pytest
 
 from fedtide.experiments.recommendation.limits import Burden
 from fedtide.experiments.recommendation.verdict import Ends, Standing, against, decide
+from fedtide.report.recommendation_changes import changes
 from fedtide.report.recommendation_words import answer
 from fedtide.report.statistics import Metric, student
 
@@ -168,10 +169,56 @@ def test_level_by_noise_and_level_by_size_are_told_apart():
     wide = STEADY + np.array([0.02, -0.03, 0.02, -0.02])
     runs = ends({"heavy": both(STEADY), "light": both(STEADY - 0.002 + NOISE), "noisy": both(wide)})
     text = said(runs, {"heavy": HEAVY, "light": LIGHT, "noisy": HEAVY})
-    assert (
-        "noisy ends level with it, as far as 4 seeds can tell; heavy ends within half a point, which does not matter "
-        "here, and light is the simplest of the three (fewest extra messages, then least memory)." in text
+    assert text.startswith(
+        "Use light. heavy ends within half a point of it, which does not matter here; 4 seeds cannot tell noisy "
+        "(−0.05 points; 95% interval −4.34 to +4.24) from it, and light is the simplest of the three (fewest extra "
+        "messages, then least memory)."
     )
+    assert "too few" not in text
+    assert "from the fit heavy has the best mean (+0.20 points; " in text
+    assert "and light is level with it, and 4 seeds cannot tell noisy from it." in text
+
+
+def test_equal_runs_are_level():
+    runs = ends({"a": both(STEADY), "b": both(STEADY)})
+    assert decide(runs, {}, dict.fromkeys("ab", LIGHT)).recorded == Standing("a", ("a", "b"))
+    assert said(runs, dict.fromkeys("ab", LIGHT)).startswith("Use a. b ends level with it, and a is the first of the")
+
+
+FAR = np.array([0.55, 0.8, 0.9, 0.95])  # a mean of 11.5 points below STEADY, and an interval of −38 to +15
+
+
+def test_a_wide_interval_is_not_called_level():
+    runs = ends({"a": {"recorded": STEADY, "generated": STEADY}, "b": {"recorded": FAR, "generated": STEADY - 0.1}})
+    assert decide(runs, {}, dict.fromkeys("ab", LIGHT)).recorded == Standing("a", ("a", "b"), (), ("b",))
+    case = against(runs, ["a", "b"], "a", "recorded")
+    assert case is not None
+    rows = [{"share": 0.5, "rounds": 4, **case}]
+    text = said(runs, dict.fromkeys("ab", LIGHT), horizons=rows)
+    assert text.startswith("Use a. On the recorded trace 4 seeds cannot tell b (−11.50 points; 95% interval −")
+    assert ") from it; on generated fleets it falls behind." in text
+    assert "4 seeds are too few for a firm answer: run more (--seeds)." in text
+    assert "4 seeds cannot tell whether the answer stays in the one other case that was tried." in text
+    settled = {"name": "rarer", "words": "it rained", **case, "untold": {}}
+    assert (
+        "The answer stays in 1 of the 2 other cases that were tried; 4 seeds cannot tell in 1."
+        in said(runs, dict.fromkeys("ab", LIGHT), horizons=rows, scenarios=[settled])
+    )  # fmt: skip
+    for never in ("level", "answer stays."):
+        assert never not in text
+    facts = {"verdict": {"reference": "a"}, "kind": "accuracy", "seeds": 4, "scenarios": [], "relaxed": []}
+    ((_, sentence, changed),) = changes({**facts, "horizons": rows})
+    assert (sentence, changed) == (
+        "After 4 rounds, half of the run, a has the best mean, but 4 seeds cannot tell b (−11.50 points; 95% interval "
+        "−37.89 to +14.89) from it.", False,
+    )  # fmt: skip
+    case = against(runs, ["a", "b"], "b", "recorded")
+    ((_, sentence, changed),) = changes(
+        {**facts, "verdict": {"reference": "b"}, "horizons": [{"share": 0.5, "rounds": 4, **(case or {})}]}
+    )
+    assert sentence.startswith("After 4 rounds, half of the run, a ends 11.50 points above b (95% interval −")
+    assert sentence.endswith("), which 4 seeds cannot tell from chance.")
+    assert not changed
 
 
 def test_who_is_level_on_generated_fleets_is_named():

@@ -77,7 +77,7 @@ def test_a_clock_without_dates(model, tmp_path):
         ("count = ", "count = 61", "not the 8 devices of 61 rounds"),
         ("coupling = ", "coupling = true", r"clusters\[0\].coupling = True"),
         ("hours = [0.5", "hours = [0.5, 0.4, 1.0]", r"stays.hours = .*each more than the one before"),
-        ("hours = [0.5", "hours = [0, 1.0, 2.0]", r"stays.hours\[0\] = 0: must be a number of 1e-06 or more"),
+        ("hours = [0.5", "hours = [0, 1.0, 2.0]", r"stays.hours\[0\] = 0: must be a number in \[1e-05, 1e\+06\]"),
         ("share = [0.75", "share = [0.5]", r"stays.share = \[0.5\]: must be 2 shares, one between each two hours"),
         ("share = [0.75", "", "stays.share = None: must be a list of numbers"),
         ("sigma = 0.5", "sigma = -0.1", r"habits.sigma = -0.1: must be a number in \[0, 10\]"),
@@ -86,7 +86,15 @@ def test_a_clock_without_dates(model, tmp_path):
         ("rows = ", 'rows = "many"', "account.rows = 'many': must be a whole number"),
         ("notes = ", 'notes = "none"', "account.notes = 'none': must be a list of texts"),
         ("issues = ", 'issues = "x"', "account.issues = 'x': must be tables"),
-        ("format = ", "format = 2", "format = 2: must be 1"),
+        ("format = ", "format = 1", "format = 1: must be 2; an earlier fedtide .*: run fedtide fleet fit again"),
+        ("format = ", "format = 3", "format = 3: must be 2, all that is read"),
+        ("hours = [0.25", f"hours = {[0.1 * k for k in range(1, 202)]}", "absences.hours = .*: must be 2 to 200 hours"),
+        (
+            "hours = [0.25",
+            "hours = [0.25, 1e300]",
+            r"absences.hours\[1\] = 1e\+300: must be a number in \[1e-05, 1e\+06\]",
+        ),
+        ("share = [0.75", "share = [0.0, 0.0]", r"stays.share = .*: must be 2 shares, .*, not all 0"),
         ("start = ", "start = 99999999999999999", r"rounds.start = 99999999999999999: must be a whole number in"),
         ("hour = ", f"hour = {[0.0] * 23 + [1e6]}", r"profile.hour\[23\] = 1000000.0"),
         ("seconds = ", "seconds = 3600", "rounds.seconds = 3600: must be 1800"),
@@ -114,6 +122,8 @@ def test_files_that_are_not_there_or_damaged(folder, tmp_path):
         (table.with_columns(pl.lit("x").alias("availability")), "the column availability is String"),
         (table.head(3), "not the 8 devices"),
         (table.with_columns(pl.col("habit").list.head(3)), "the column habit is not of 8 numbers a device"),
+        (table.with_columns(habit=pl.lit([np.nan] * 8)), "the column habit is not of numbers from −50 to 50"),
+        (table.with_columns(habit=pl.lit([51.0] * 8)), "the column habit is not of numbers from −50 to 50"),
         (table.with_columns(pl.lit(3).alias("cluster")), "clusters that fleet.toml does not have"),
     ):
         broken.write_parquet(folder / "devices.parquet")
@@ -132,3 +142,23 @@ def test_a_hand_that_edits(folder):
     lines = ["beta = [5, 5]" if t.startswith("beta = ") else t for t in path.read_text().split("\n")]
     path.write_text("\n".join(lines))
     assert load_model(folder).distribution.beta == (5, 5)
+
+
+def _without(folder, table: str) -> None:
+    path = folder / "fleet.toml"
+    before, _, after = path.read_text("utf-8").partition(f"\n[{table}]\n")
+    path.write_text(before + "\n" + after[after.index("\n[") :], "utf-8")
+
+
+def test_without_the_table_of_habits_all_follow_the_same_clock(folder):
+    _without(folder, "habits")
+    again = load_model(folder)
+    assert again.habits is None
+    assert "habit" not in again.devices.columns
+
+
+@pytest.mark.parametrize("table", ["stays", "absences"])
+def test_stays_go_with_absences(folder, table):
+    _without(folder, table)
+    with pytest.raises(FedtideError, match=f"fleet.toml: {table} = None: must be a table where the other"):
+        load_model(folder)

@@ -9,10 +9,10 @@ import pytest
 from fedtide.availability import Fleet
 from fedtide.errors import InvalidInput
 from fedtide.fleet import Habits, Slots, fit
-from fedtide.fleet.habits import clock_without, habits, own_days
+from fedtide.fleet.habits import Recurring, clock_without, habits, own_days
 from fedtide.fleet.model import Profile
 from fedtide.fleet.simulable import simulable
-from fedtide.fleet.waves import balance, bent, drawn, waves
+from fedtide.fleet.waves import RANGE, balance, bent, drawn, waves
 
 DEVICES, ROUNDS = 80, 48 * 7
 DAY = 0.4 * np.sin(2 * np.pi * np.arange(24) / 24)
@@ -96,6 +96,67 @@ def test_habits_are_measured(hide):
     assert second == pytest.approx(0.3, rel=0.3)
     # Drawn around what the record says: half of their variance or so is the truth's. Null: ± 0.08.
     assert np.corrcoef(days[:, :2].ravel(), truth[:, :2].ravel())[0, 1] > 0.35
+
+
+def test_a_fit_finds_habits_of_devices_that_differ():
+    """Through the whole fit: some devices are hardly ever there, and all have runs of their own."""
+    generator = np.random.default_rng([4, 3])
+    pi, hours = generator.beta(1, 3, DEVICES).clip(0.005, 0.95), generator.lognormal(0.5, 0.5, DEVICES)
+    habit = drawn(0.7, DEVICES, generator)
+    state = Fleet(pi, hours, DAY, habit=habit).sample(4, 48 * 10).astype(np.int8)
+    found = fit(Slots(state, tuple(map(str, range(DEVICES))), 1800, 0, None))
+    assert found.habits is not None
+    assert found.habits.sigma == pytest.approx(0.7, abs=0.25)
+    often = np.flatnonzero((pi > 0.1) & (pi < 0.9))
+    days = np.array(found.devices["habit"].to_list())
+    assert np.corrcoef(days[often, :2].ravel(), habit[often, :2].ravel())[0, 1] > 0.4  # null: ± .1
+    again = Fleet.of(found)
+    assert again.habit is not None
+    if found.stays is not None:
+        assert again.turns is not None
+
+
+def test_a_record_that_recurs_no_more_than_plain_fleets_has_no_sigma():
+    slots, pi, hours, _ = record(0.0, 3)
+    found = Recurring(slots, CLOCK, pi, hours)
+    found.recorded = -1.0
+    assert found.sigma() is None
+
+
+def test_one_rare_device_decides_nothing():
+    """A device of π = .005 that stays for two days says nothing of habits."""
+    slots, pi, hours, _ = record(0.0, 4)
+    found = Recurring(slots, CLOCK, pi, hours).recorded
+    state, rare = slots.state.copy(), pi.copy()
+    state[:, 0], rare[0] = 0, 0.005
+    state[100:196, 0] = 1
+    other = Recurring(Slots(state, slots.devices, 1800, 0, None), CLOCK, rare, hours).recorded
+    assert abs(other - found) < 0.01  # habits of σ = .6 make .05 of it
+
+
+def test_records_in_many_rounds_of_a_day_are_those_in_their_counts():
+    """The own days of a device follow from how often it was there at each time of day: in any order of the days."""
+    slots, pi, hours, _ = record(0.6, 5)
+    other = slots.state.reshape(7, 48, DEVICES)[::-1].reshape(slots.state.shape)
+    found = [own_days(Slots(s, slots.devices, 1800, 0, None), CLOCK, pi, hours, 0.6) for s in (slots.state, other)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-12)
+    assert found[0].shape == (DEVICES, 8)
+
+
+def test_the_range_of_a_typical_day():
+    """20,000 days: a median is known to .01; 5.5 of that."""
+    days = drawn(1.0, 20_000, np.random.default_rng(7)) @ waves(np.arange(0, 86_400, 900)).T
+    assert np.median(np.ptp(days, axis=1)) == pytest.approx(RANGE, abs=0.055)
+
+
+@pytest.mark.parametrize("size", [20.0, 50.0])
+def test_habits_of_any_size_are_numbers(size):
+    pi = np.array([0.0, 0.01, 0.5, 0.99, 1.0])
+    process = Fleet(pi, 2.0, habit=np.full((5, 8), size))
+    found = np.asarray(jax.vmap(process.marginal)(jnp.arange(48)), float)
+    np.testing.assert_allclose(found.mean(0), pi, atol=1e-4)
+    assert (found[:, 0] == 0).all()
+    assert (found[:, 4] == 1).all()
 
 
 def test_fleets_without_habits_have_none(hide):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from fedtide.availability import Fleet
 from fedtide.fleet import Lengths, Slots
-from fedtide.fleet.lengths import lengths
+from fedtide.fleet.lengths import lengths, supported
 from fedtide.fleet.model import Profile
 from fedtide.fleet.runs import again, again_of, expected, law
 from fedtide.fleet.simulable import going_on, whole_runs
@@ -120,3 +121,47 @@ def test_correlation_of_pairs_with_whatever_moves_them():
     hidden[:, 2] = -1
     assert pair_correlation(slots_of(hidden)) == pytest.approx(1, rel=1e-5)
     assert pair_correlation(slots_of(np.ones((60, 3)))) == 0
+
+
+def longest(here: np.ndarray) -> np.ndarray:
+    """[devices] rounds of the longest run of Trues, whether or not its ends were seen; [rounds, devices]."""
+    run = most = np.zeros(here.shape[1], int)
+    for row in here:
+        run = (run + 1) * row
+        most = np.maximum(most, run)
+    return most
+
+
+def test_classes_of_lengths_end_with_the_longest_run_and_those_with_none_near_have_no_support():
+    record = np.zeros((2, 200), np.int8)
+    record[0, :100] = record[1, [3, 7]] = 1
+    record[1, 150:] = -1
+    ends, near = supported(record, 1, 200)
+    assert ends[0] == 0.5
+    assert ends[-1] == 100
+    held = near[np.searchsorted(ends, [1.0, 10.0, 30.0, 99.0], side="right") - 1]
+    assert held.tolist() == [True, False, False, True]
+    assert supported(0 * record, 1, 200)[0][-1] == 1  # nobody was there
+
+
+def test_a_tilt_brings_back_no_length_that_was_never_seen():
+    rare = Lengths((0.3, 0.6, 1.5, 4.0, 12.0, 40.0, 100.0), (0.5, 0.3, 0.1999, 0, 1e-4, 0))
+    found = law(np.geomspace(1.0, 500, 40), rare, 0.5)
+    assert found.share[:, [3, 5]].max() == 0
+    assert (found.share / np.maximum(rare.share, 1e-12)).max() < 20 * (1 + 1e-9)
+    assert found.scale.max() > 2
+    np.testing.assert_allclose((found.share * expected(found.edges, found.scale)).sum(1), np.geomspace(1, 500, 40))
+
+
+def test_no_device_stays_much_longer_than_any_was_seen_to():
+    """Devices of many means, whose true runs are rarely longer than 16 hours."""
+    generator = np.random.default_rng(1)
+    pi, hours = generator.beta(1.2, 3, 100).clip(0.01, 0.98), generator.lognormal(0.7, 0.7, 100)
+    classes = ((0.25, 0.5, 1, 2, 4, 8, 16), (0.45, 0.1, 0.05, 0.05, 0.15, 0.2))
+    record = Fleet(pi, hours, stays=classes, absences=classes).sample(5, 480)
+    found = lengths(slots_of(record), FLAT, pi, hours)
+    assert found is not None
+    again, rare = Fleet(pi, hours, stays=found[0], absences=found[1]), pi < 0.3
+    drawn = max(longest(again.sample(seed, 480))[rare].max() for seed in range(8))
+    # 60 rounds against 35; with a tilt without limits 81, with classes beyond what was seen, too, all 480.
+    assert drawn < 2 * longest(record)[rare].max()

@@ -43,7 +43,8 @@ class Fleet(Habitual):
     With `stays` and `absences` a client of no cluster has runs that are not geometric. Φ(E_k) is then uniform below π_k
     in a stay and above it in an absence, and drawn anew with every run: the marginal is exactly π_k(t) again. Both are
     [hours, share] for a typical client: share[i] of the runs last hours[i] to hours[i + 1]. A client has the same
-    lengths in other proportions, share · (length + typical mean)^θ, with the mean that follows from π_k and hours.
+    lengths in other proportions, share · (length + typical mean)^θ as far as no share becomes 20 times the typical
+    client's, and otherwise all lengths in proportion, such that the mean is the one that follows from π_k and hours.
     With `habit` clients have days of their own, too: see `Habitual`.
 
     `availability` is π and `hours` the relaxation time, a number for each client, or one number; `profile` 24 numbers,
@@ -171,7 +172,8 @@ class Fleet(Habitual):
         r = jnp.where(member >= 0, jnp.asarray(self.coupling)[member], 0)
         # Numbers lie on a grid that has 0, whose normal would be −∞.
         normal, shared = (ndtri(jnp.maximum(u, 2.0**-25)) for u in (own, state.shared))
-        level = jnp.where(r > 0, ndtr(jnp.sqrt(r) * shared[member] + jnp.sqrt(1 - r) * normal), own)
+        both = jnp.minimum(ndtr(jnp.sqrt(r) * shared[member] + jnp.sqrt(1 - r) * normal), 1 - 2.0**-24)  # below π = 1
+        level = jnp.where(r > 0, both, own)
         after = _Draws(
             self._next(state.own, numbers),
             jnp.where(common[:, 1] < self.shared_persistence, state.shared, common[:, 2]),

@@ -32,8 +32,10 @@ class Habitual(Daily):
         turns = 2 * jnp.pi / DAY * (second % DAY) * jnp.arange(1, self.habit.shape[1] // 2 + 1)
         habit = jnp.asarray(self.habit, shared.dtype)
         wave = habit[:, ::2] @ jnp.cos(turns) + habit[:, 1::2] @ jnp.sin(turns)
-        odds = jnp.exp(wave - jnp.asarray(self.balance, shared.dtype))
-        return shared * odds / (1 - shared + shared * odds)
+        wave = wave - jnp.asarray(self.balance, shared.dtype)
+        less = jnp.exp(-jnp.minimum(jnp.abs(wave), 80))  # of odds, or of those against: neither overflows
+        there, away = jnp.where(wave > 0, 1, less) * shared, jnp.where(wave > 0, less, 1) * (1 - shared)
+        return there / (there + away)
 
     def _balanced(self, habit: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Checked habit, and what keeps the means of clients."""

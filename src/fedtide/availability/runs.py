@@ -10,6 +10,7 @@ from fedtide.errors import require
 from fedtide.streams import Stream
 
 _MOST = 200  # classes of lengths
+_FOREVER = 2.0**30  # rounds; more are counted as that many
 
 
 class Turns(NamedTuple):
@@ -53,23 +54,23 @@ def begin(turns: Turns, level: Array, pi: Array, stream: Stream) -> Level:
     met = jnp.cumsum(share * (under + high - one) / jnp.log(high / low), axis=1)
     group = (met[:, :-1] <= numbers[:, :1] * met[:, -1:]).sum(1)[:, None]
     under, one, high = (jnp.take_along_axis(field, group, 1)[:, 0] for field in (under, one, high))
-    length = jnp.maximum(one + numbers[:, 1] * (under + high - one) - under, 1)
+    length = jnp.clip(one + numbers[:, 1] * (under + high - one) - under, 1, _FOREVER)
     short = jnp.floor(length)
     length = short + (numbers[:, 2] * length < (length - short) * (short + 1))
     return Level(level, jnp.floor(numbers[:, 3] * length).astype(jnp.int32) + 1)
 
 
 def turn(turns: Turns, state: Level, pi: Array, numbers: Array) -> Level:
-    """A round further, by three uniform numbers for each client [N, 3]."""
+    """A round further, by three uniform numbers for each client [N, 3]. Who has π = 1 has no absences."""
     there, over = state.level < pi, state.ahead <= 1
-    drawn = jnp.where(there, pi + (1 - pi) * numbers[:, 0], pi * numbers[:, 0])
+    drawn = jnp.where(there & (pi < 1), pi + (1 - pi) * numbers[:, 0], pi * numbers[:, 0])
     edges, below, scale = (_of(field, ~there) for field in turns)
     group = (below[:, 1:] <= numbers[:, 1:2]).sum(1)[:, None]
     first, low, high = (jnp.take_along_axis(f, group, 1)[:, 0] for f in (below, edges[:, :-1], edges[:, 1:]))
     after = jnp.take_along_axis(jnp.pad(below, ((0, 0), (0, 1)), constant_values=1.0), group + 1, 1)[:, 0]
     place = jnp.clip((numbers[:, 1] - first) / jnp.maximum(after - first, 1e-9), 0, 1)
     length = low * (high / low) ** place * scale[:, 0]
-    length = jnp.maximum(jnp.floor(length + numbers[:, 2]), 1).astype(jnp.int32)
+    length = jnp.clip(jnp.floor(length + numbers[:, 2]), 1, _FOREVER).astype(jnp.int32)
     return Level(jnp.where(over, drawn, state.level), jnp.where(over, length, state.ahead - 1))
 
 

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from fedtide.cli import recommending
 from fedtide.cli.faults import explained
-from fedtide.cli.folders import made
+from fedtide.cli.folders import check, made
 from fedtide.cli.layout import columns, show
 from fedtide.errors import FedtideError, InvalidInput
 
@@ -128,8 +128,9 @@ def fit(
             on=tuple(on or ()), off=tuple(off or ()), round_seconds=length,
         )  # fmt: skip
         _tell_reading(found)
-        with made(out) as partial:
-            fitted = _fit(found, length, simulated, seed)
+        check(out)
+        fitted = _fit(found, length, simulated, seed)
+        with made(out) as partial:  # not before: a second Ctrl-C ends the process where it is
             fitted.save(partial)
             about = _about(shlex.join(["fedtide", "fleet", "fit", *_given()]), out)
             fitted.report(partial / "fleet.html", about)

@@ -10,7 +10,7 @@ from fedtide.errors import require
 from fedtide.fleet.chain import Posterior, posterior
 from fedtide.fleet.clusters import together
 from fedtide.fleet.counts import Counts, count
-from fedtide.fleet.habits import Simulate, clock_without, habits, own_days
+from fedtide.fleet.habits import HIGHEST, Simulate, clock_without, habits, own_days
 from fedtide.fleet.lengths import laws_of, lengths
 from fedtide.fleet.log import Account
 from fedtide.fleet.model import FleetModel, Habits, Lengths, Profile
@@ -50,6 +50,8 @@ def fit(slots: Slots, *, source: str = "", account: Account | None = None, seed:
         Seen(counts.observed, counts.here, changes.sum(0), int(changes[1:3].sum())), hours,
     )  # fmt: skip
     own, habit, clock, runs = _generator(slots, clock, wide, seed)
+    if own and own.sigma >= HIGHEST:
+        notes = (*notes, f"devices' own days differ by σ = {HIGHEST:g} or more: the most that is fitted")
     seen = int((counts.observed > 0).sum())
     if seen > MOST:
         notes = (*notes, f"the fleet's distribution was fitted on {MOST} of {seen} devices, drawn at random")
@@ -97,6 +99,8 @@ def _generator(
     habit, beside, runs = around(own.sigma)
     if runs:
         own = recurring.sigma(_with(runs), own.sigma)
+        if own is None:  # such runs recur as much without
+            return None, None, clock, plain
         habit, beside, runs = around(own.sigma)
     return own, habit, beside, runs
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedtide.fleet.model import Habits, Profile
 from fedtide.fleet.recurrence import products
-from fedtide.fleet.simulable import Simulable, chains, clock_times, simulable, usable
+from fedtide.fleet.simulable import Simulable, chains, chunks, clock_times, presence, simulable, usable
 from fedtide.fleet.slots import DAY, HERE, Slots
 from fedtide.fleet.waves import DECAY, HARMONICS, bent, drawn, waves
 
@@ -17,8 +17,7 @@ _FIRST = 18 * 3600  # seconds after which runs are forgotten
 _MOST_DAYS = 3  # of lags after that; whole days, so that what is the same at all lags has no power
 _LEAST_PAIRS = 200  # of rounds, behind each lag
 _FLEETS, _TRIES = 12, 4  # simulated for each σ, and how many are tried
-_HIGHEST = 3.0  # σ: the odds of a day's best and worst hours then differ by e^8 and more
-_CHUNK = 1024  # devices at a time
+HIGHEST = 3.0  # σ: the odds of a day's best and worst hours then differ by e^11
 
 Simulate = Callable[[Simulable, np.random.Generator], np.ndarray]
 
@@ -28,7 +27,7 @@ class _Look(NamedTuple):
 
     expected: np.ndarray  # [rounds, n] by the clock that all share
     known: np.ndarray  # bool [rounds, n]
-    scale: np.ndarray  # [n] standard deviation of being there
+    scale: float  # standard deviation of being there, of all devices: one of small π(1−π) counts for little
     weight: np.ndarray  # [lags] of sums of products, from lag 0 on
     size: int  # of transforms
 
@@ -51,17 +50,24 @@ class Recurring:
         found = (self._power(simulate(plain, self._generator).T) for _ in range(CHAINS))
         return self.recorded <= max(found)
 
-    def sigma(self, simulate: Simulate = chains, first: float | None = None) -> Habits:
-        """With which simulated fleets recur as the record does, and its error."""
+    def sigma(self, simulate: Simulate = chains, first: float | None = None) -> Habits | None:
+        """With which simulated fleets recur as the record does, and its error; None where those without do so, too.
+
+        The error is that of the record's power and of the simulated ones', given clock, π, τ and runs.
+        """
         plain = self._simulated(0.0, simulate).mean()
         pi, wanted = self._of[2], self.recorded - plain
-        sigma = first or np.sqrt(max(wanted, 1e-6) / (0.5 * (DECAY**2).sum() * (pi * (1 - pi)).mean()))
-        error = 0.0
-        for _ in range(_TRIES):
+        if wanted <= 0:
+            return None
+        variance = pi * (1 - pi)
+        sigma = first or np.sqrt(wanted * variance.mean() / (0.5 * (DECAY**2).sum() * (variance**2).mean()))
+        sigma, error = float(min(sigma, HIGHEST)), 0.0
+        for left in reversed(range(_TRIES + 1)):
             found = self._simulated(sigma, simulate)
             gain = max(found.mean() - plain, 1e-6)
-            error = sigma * found.std(ddof=1) / (2 * gain)  # power goes with σ²
-            sigma = float(np.clip(sigma * np.sqrt(np.clip(wanted / gain, 0.1, 5)), 0.01, _HIGHEST))
+            error = sigma * found.std(ddof=1) * np.sqrt(1 + 2 / _FLEETS) / (2 * gain)  # power goes with σ²
+            if left:
+                sigma = float(np.clip(sigma * np.sqrt(np.clip(wanted / gain, 0.1, 5)), 0.01, HIGHEST))
         return Habits(sigma, float(error))
 
     def _simulated(self, sigma: float, simulate: Simulate) -> np.ndarray:
@@ -92,9 +98,8 @@ def habits(
     without habits exceeds with probability 1/60.
     """
     found = Recurring(slots, profile, pi, hours, seed)
-    if found.is_chance():
-        return None
-    return found.sigma(), found
+    own = None if found.is_chance() else found.sigma()
+    return (own, found) if own else None
 
 
 def _look(slots: Slots, profile: Profile, pi: np.ndarray, hours: np.ndarray, state: np.ndarray) -> _Look | None:
@@ -114,7 +119,7 @@ def _look(slots: Slots, profile: Profile, pi: np.ndarray, hours: np.ndarray, sta
     wave = 2 * np.cos(2 * np.pi / day * np.outer(lags, np.arange(1, HARMONICS + 1))).sum(1)
     weight = np.where(lags < first, 0, wave / (last - first)) / np.maximum(pairs[:last], 0.5)
     expected = simulable(slots, profile, pi, hours, state).threshold.T
-    return _Look(expected, known, np.sqrt(pi * (1 - pi)), weight, size)
+    return _Look(expected, known, float(np.sqrt((pi * (1 - pi)).mean())), weight, size)
 
 
 def own_days(
@@ -123,24 +128,28 @@ def own_days(
     """[N, 8] a_k1, b_k1, a_k2, … of each device, drawn from what its record leaves possible of N(0, (σ/j)²).
 
     Given the shared clock and a level of its own, by a quadratic approximation of the log likelihood at its maximum.
-    Rounds in a row say little more than one of them: errors are those of a chain, at the frequency of each wave.
+    Rounds in a row say little more than one of them: errors are those of a chain, at the frequency of each wave, and no
+    smaller than those of independent rounds. For devices that take longer than a wave to forget they are too small.
     """
     generator = np.random.default_rng([seed, 0xAB19])
-    design = np.column_stack([np.ones(slots.rounds), waves(slots.seconds)])
-    outer = (design[:, :, None] * design[:, None]).reshape(slots.rounds, -1)
+    times, place = clock_times(slots, profile)  # rounds at the same time count together
+    order, first = np.argsort(place, kind="stable"), np.searchsorted(np.sort(place), np.arange(len(times)))
+    design = np.column_stack([np.ones(len(times)), waves(slots.seconds[times])])
+    outer = (design[:, :, None] * design[:, None]).reshape(len(times), -1)
     turns = 2 * np.pi * slots.round_seconds / DAY * np.r_[0, np.repeat(np.arange(1, HARMONICS + 1), 2)]
     known = 1 / np.r_[1.0, sigma * DECAY] ** 2  # before the record
     found = []
-    for at in range(0, len(pi), _CHUNK):
-        some = slice(at, at + _CHUNK)
-        state = slots.state[:, some].T
-        base = np.clip(simulable(slots, profile, pi[some], hours[some], state.T).threshold, 1e-9, 1 - 1e-9)
+    for some in chunks(len(pi), slots.rounds):
+        state = slots.state[order, some]
+        seen, here = (np.add.reduceat(each, first, 0, np.float64).T for each in (state >= 0, state == HERE))
+        base = np.clip(presence(slots, profile, pi[some], times), 1e-9, 1 - 1e-9)
         lam = np.exp(-slots.round_seconds / 3600 / hours[some])[:, None]
-        longer = (1 - lam**2) / (1 - 2 * lam * np.cos(turns) + lam**2)  # than of independent rounds: variances
-        value, seen, curve = np.zeros((len(base), len(turns))), state >= 0, np.diag(known)
+        # Variances, over those of independent rounds.
+        longer = np.maximum((1 - lam**2) / (1 - 2 * lam * np.cos(turns) + lam**2), 1)
+        value, curve = np.zeros((len(base), len(turns))), np.diag(known)
         for _ in range(8):
             now = bent(base, value @ design.T)
-            score = np.where(seen, state - now, 0) @ design / longer - known * value
+            score = (here - seen * now) @ design / longer - known * value
             curve = ((seen * now * (1 - now)) @ outer).reshape(-1, *2 * turns.shape)
             curve = curve / np.sqrt(longer[:, :, None] * longer[:, None]) + np.diag(known)
             value = value + np.clip(np.linalg.solve(curve, score[:, :, None])[:, :, 0], -1, 1)
@@ -154,12 +163,18 @@ def clock_without(slots: Slots, profile: Profile, pi: np.ndarray, habit: np.ndar
 
     Odds that vary from device to device flatten the mean over devices.
     """
-    hours = np.full(len(pi), 1.0)
     times, _ = clock_times(slots, profile)
     cells, hour = slots.hours[times], profile.hour
-    wanted = simulable(slots, profile, pi, hours, slots.state).threshold[:, times].mean(0)
+
+    def share(clock: Profile, habit: np.ndarray | None) -> np.ndarray:
+        """[times] of devices that are there."""
+        parts = chunks(len(pi), len(times))
+        sums = [presence(slots, clock, pi[p], times, None if habit is None else habit[p]).sum(0) for p in parts]
+        return np.sum(sums, axis=0) / len(pi)
+
+    wanted = share(profile, None)
     for _ in range(5):
-        now = simulable(slots, profile._replace(hour=hour), pi, hours, slots.state, habit).threshold[:, times].mean(0)
+        now = share(profile._replace(hour=hour), habit)
         missing = np.bincount(cells, wanted - now, 24) / np.maximum(np.bincount(cells, minlength=24), 1)
         hour = np.maximum(hour + missing / max(wanted.mean(), 1e-9), -1)
     return profile._replace(hour=hour)

@@ -11,7 +11,7 @@ CHAINS = 59  # simulated fleets of chains; one more distant than all of them has
 LEAST = 100  # stays, and absences, that were seen to begin
 _FLEETS, _STEPS = 8, 40  # simulated fleets for each step of the search
 _WIDER = 1.5  # a class of lengths than the one before
-_TINY = 1e-6
+_TINY = 1e-6  # the share of what a chain has not, where the record may have it
 
 
 def lengths(
@@ -47,7 +47,8 @@ def lengths(
     apart = [(each / chance).sum() for each in (_distance(recorded, total / CHAINS), *others)]
     if apart[0] <= max(apart[1:]):
         return None
-    away, there = _search(recorded, fleet, edges, chance, seed)
+    bounds = [supported(slots.state[:, some].T, state, slots.rounds) for state in (0, 1)]
+    away, there = _search(recorded, fleet, edges, chance, bounds, seed)
     return there, away
 
 
@@ -57,6 +58,23 @@ def _edges(rounds: int) -> np.ndarray:
     while edges[-1] < rounds:
         edges.append(int(edges[-1] * 1.35) + 1)
     return np.asarray(edges)
+
+
+def supported(record: np.ndarray, state: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of classes of lengths in rounds, up to the longest run that was seen, and which of the classes a run of the
+    record [N, rounds] is in or next to, whether or not its ends were seen: of others nothing is known."""
+    padded = np.zeros((len(record), record.shape[1] + 2), np.int8)
+    padded[:, 1:-1] = record == state
+    turn = np.diff(padded.ravel())
+    length = np.flatnonzero(turn < 0) - np.flatnonzero(turn > 0)
+    ends = _classes(rounds)
+    longest = max(int(length.max(initial=1)), 1)
+    ends = np.r_[ends[ends < longest], longest]
+    if len(ends) > 2 and ends[-1] < 1.1 * ends[-2]:
+        ends = np.delete(ends, -2)  # hardly a class of its own
+    seen = np.histogram(length, ends)[0] > 0
+    near = np.convolve(seen, (1, 1, 1), "same") > 0 if len(seen) > 1 else seen
+    return ends, near
 
 
 def _tally(here: np.ndarray, unknown: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -99,27 +117,34 @@ def laws_of(fleet: Simulable, stays: Lengths, absences: Lengths) -> tuple[Law, L
 
 
 def _search(
-    recorded: np.ndarray, fleet: Simulable, edges: np.ndarray, chance: np.ndarray, seed: int
-) -> tuple[Lengths, Lengths]:
+    recorded: np.ndarray, fleet: Simulable, edges: np.ndarray, chance: np.ndarray,
+    classes: list[tuple[np.ndarray, np.ndarray]], seed: int,
+) -> tuple[Lengths, Lengths]:  # fmt: skip
     """Absences and stays whose simulated numbers, by length, are no further from the record than `chance` [2, 2].
 
     Shares of lengths are multiplied by (recorded / simulated)^½ at this length, smoothed over neighbours, until then:
     Richardson and Lucy's iteration, stopped as soon as what is left may be chance.
     """
-    bounds = _classes(len(fleet.threshold[0])) * fleet.hours
-    middle = np.log(bounds[1:] * bounds[:-1]) / 2
+    bounds = [ends * fleet.hours for ends, _ in classes]
+    middle = [np.log(each[1:] * each[:-1]) / 2 for each in bounds]
     counted = np.log(fleet.hours * np.sqrt(np.maximum(edges - 0.5, 0.5) * np.r_[edges[1:] - 0.5, 1.35 * edges[-1]]))
     means = (1 - fleet.pi) / fleet.changes, fleet.pi / fleet.changes
     typical = [float(np.exp(np.log(mean).mean())) for mean in means]
-    # From what a chain's are. A little everywhere: what is 0 stays so.
+    # From what a chain's are. A little wherever the record has a run: what is 0 stays so.
     found = [
-        np.exp(-bounds[:-1] / (m * fleet.hours)) - np.exp(-bounds[1:] / (m * fleet.hours)) + _TINY for m in typical
+        near * (np.exp(-ends[:-1] / m) - np.exp(-ends[1:] / m) + _TINY)
+        for m, (ends, near) in zip(typical, classes, strict=True)
     ]
     best, least = list(found), np.full(2, np.inf)
     for step in range(_STEPS):
+        # Devices' proportions follow from their means: for the typical one those that it has itself.
+        found = [
+            law(np.array([m]), Lengths(tuple(ends), tuple(share)), fleet.hours).share[0]
+            for m, ends, share in zip(typical, bounds, found, strict=True)
+        ]
         laws = [
-            law(mean, Lengths(tuple(bounds), tuple(share)), fleet.hours)
-            for mean, share in zip(means, found, strict=True)
+            law(mean, Lengths(tuple(ends), tuple(share)), fleet.hours)
+            for mean, ends, share in zip(means, bounds, found, strict=True)
         ]
         drawn = (alternating(fleet, (laws[0], laws[1]), np.random.default_rng([seed, step, i])) for i in range(_FLEETS))
         simulated = np.mean([_tally(here, fleet.unknown, edges) for here in drawn], axis=0)
@@ -131,18 +156,15 @@ def _search(
         for state in np.flatnonzero(least > 1):
             ratio = np.log((recorded[state] + 1) / (simulated[state] + 1))
             ratio = np.convolve(np.pad(ratio, 1, mode="edge"), (0.25, 0.5, 0.25), "valid")
-            found[state] = found[state] * np.exp(0.5 * np.interp(middle, counted, ratio))
+            found[state] = found[state] * np.exp(0.5 * np.interp(middle[state], counted, ratio))
             found[state] /= found[state].sum()
-    # Devices' proportions follow from their means: for the typical one those that it has itself.
-    shown = [
-        law(np.array([m]), Lengths(tuple(bounds), tuple(s)), fleet.hours).share[0]
-        for m, s in zip(typical, best, strict=True)
-    ]
-    away, there = (Lengths(tuple(map(float, bounds)), tuple(map(float, share))) for share in shown)
+    away, there = (
+        Lengths(tuple(map(float, ends)), tuple(map(float, share))) for ends, share in zip(bounds, best, strict=True)
+    )
     return away, there
 
 
 def _classes(rounds: int) -> np.ndarray:
-    """Ends of the classes of lengths, in rounds: from half a round to the record and beyond."""
-    count = int(np.ceil(np.log(3 * rounds) / np.log(_WIDER)))
+    """Ends of the classes of lengths, in rounds: from half a round to the record and more."""
+    count = int(np.ceil(np.log(2 * rounds) / np.log(_WIDER)))
     return 0.5 * _WIDER ** np.arange(count + 1)

@@ -69,7 +69,7 @@ def conclude(
     elif value > np.median(chains[:, day]):
         sentence = (
             f"Yes: the correlation of a device with itself a day later is {numbers}."
-            " Devices keep habits that a chain would have forgotten."
+            " Devices keep hours, shared or their own, that a chain would have forgotten."
         )
     else:
         sentence = (

@@ -6,7 +6,9 @@ import numpy as np
 
 from fedtide.fleet.model import Lengths
 
-_STEEPEST = 6.0  # |θ| of a device; what is left is made up for by scaling its lengths
+_STEEPEST = 6.0  # |θ| of a device
+_SURE = 0.99  # of the time of a typical device; longer runs are so few that their shares are hardly known
+_MOST_GROWTH = 20.0  # of a class's share: one that hardly anything supports must not become what a device mainly does
 
 
 class Law(NamedTuple):
@@ -23,12 +25,19 @@ def law(mean: np.ndarray, lengths: Lengths, round_hours: float) -> Law:
 
     A device has the lengths of the typical one in other proportions, share · (length + typical mean)^θ: who stays
     longer has more of the long stays, no longer ones, and the short ones are in the same proportion to each other.
+    Classes of no share keep none; the longest, with a hundredth of the time, grow no more than the one before; and θ
+    goes no further than to where a share is 20 times the typical one's. `scale` then makes up for what is missing.
     """
     edges, share = np.asarray(lengths.hours) / round_hours, np.asarray(lengths.share)
     mean, scale = np.maximum(mean, 1.0), np.ones(len(mean))
     each = expected(edges, np.ones(1))[0]
-    height, slope = np.log(np.maximum(share, 1e-300)), np.log(each + share @ each / share.sum())
-    slope = slope - slope.mean()
+    some = share > 0
+    height = np.log(share, where=some, out=np.full(len(share), -np.inf))
+    slope = np.log(each + share @ each / share.sum())
+    spent = np.cumsum(share * each)
+    slope = np.minimum(slope, slope[np.searchsorted(spent, _SURE * spent[-1])])
+    slope = slope - slope[some].mean()
+    least, most = _steepest(share[some], slope[some])
     theta, weight = np.zeros(len(mean)), np.zeros((len(mean), len(share)))
     for _ in range(50):
         weight = height + theta[:, None] * slope
@@ -39,10 +48,23 @@ def law(mean: np.ndarray, lengths: Lengths, round_hours: float) -> Law:
         if np.abs(missing).max(initial=0) < 1e-12:
             break
         rise = (weight * each) @ slope / found - weight @ slope  # of the logarithm, with θ
-        theta = np.clip(theta + np.clip(missing / np.maximum(rise, 1e-9), -0.5, 0.5), -_STEEPEST, _STEEPEST)
+        theta = np.clip(theta + np.clip(missing / np.maximum(rise, 1e-9), -0.5, 0.5), least, most)
     off = np.abs(weight @ each / mean - 1) > 1e-9
     scale[off] = _scaled(edges, weight[off], mean[off])
     return Law(edges, weight, scale)
+
+
+def _steepest(share: np.ndarray, slope: np.ndarray) -> tuple[float, float]:
+    """θ below and above 0 at which the share of the shortest, and of the longest, class has grown as far as it may."""
+    share, found = share / share.sum(), []
+    for sign, end in ((-1, 0), (1, -1)):
+        low, high = 0.0, _STEEPEST
+        for _ in range(40):
+            middle = (low + high) / 2
+            tilt = sign * middle * (slope - slope[end])
+            low, high = (low, middle) if 1 / (share @ np.exp(tilt)) > _MOST_GROWTH else (middle, high)
+        found.append(sign * low)
+    return found[0], found[1]
 
 
 def expected(edges: np.ndarray, scale: np.ndarray) -> np.ndarray:

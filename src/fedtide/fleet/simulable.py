@@ -1,5 +1,6 @@
 """Fleets with given devices, clock and missing rounds, simulated fast: what fits by simulation look at."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from fedtide.fleet.slots import DAY, HERE, UNKNOWN, Slots
 from fedtide.fleet.waves import balance, bent, waves
 
 _ENTRIES = 250_000  # rounds × devices that are simulated at a time
+_CHUNK = 2_000_000  # entries of an array
 
 
 class Simulable(NamedTuple):
@@ -28,23 +30,46 @@ def simulable(
     habit: np.ndarray | None = None,
 ) -> Simulable:  # fmt: skip
     """Devices of these π and relaxation times that follow the clock, and each its own `habit` [N, columns]."""
-    clock, round_hours = profile.relative(slots.seconds, slots.weekdays), slots.round_seconds / 3600
-    swing = np.minimum(1, (1 - pi) / np.maximum(pi * max(float(clock.max()), 1e-12), 1e-12))
+    clock, swing = _clock(slots, profile, pi)
+    round_hours = slots.round_seconds / 3600
     lam, after = np.exp(-round_hours / hours), np.roll(clock, -1)
-    threshold = pi[:, None] * (1 + swing[:, None] * clock)
     if habit is None:
+        threshold = pi[:, None] * (1 + swing[:, None] * clock)
         once = pi * (1 + swing * np.minimum(clock, after).mean())
         twice = pi**2 * (1 + swing**2 * (clock * after).mean())
         turns = again(pi, swing, clock)
     else:
         times, place = clock_times(slots, profile)
-        wave = habit @ waves(slots.seconds[times], habit.shape[1]).T
-        cycle = bent(threshold[:, times], wave - balance(threshold[:, times], wave)[:, None])
+        cycle = presence(slots, profile, pi, times, habit)
         later = np.roll(cycle, -1, 1)
         once, twice, turns = np.minimum(cycle, later).mean(1), (cycle * later).mean(1), again_of(pi, cycle)
         threshold = cycle[:, place]
     kept = np.clip((pi**2 + lam * pi * (1 - pi) - twice) / np.maximum(once - twice, 1e-9), 0, 1 - 1e-6)
     return Simulable(pi, kept, turns.changes(pi, lam), threshold, (state == UNKNOWN).T, round_hours)
+
+
+def presence(
+    slots: Slots, profile: Profile, pi: np.ndarray, times: np.ndarray, habit: np.ndarray | None = None
+) -> np.ndarray:
+    """[N, times] π(t) of devices in these rounds."""
+    clock, swing = _clock(slots, profile, pi)
+    shared = pi[:, None] * (1 + swing[:, None] * clock[times])
+    if habit is None:
+        return shared
+    wave = habit @ waves(slots.seconds[times], habit.shape[1]).T
+    return bent(shared, wave - balance(shared, wave)[:, None])
+
+
+def _clock(slots: Slots, profile: Profile, pi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """d in each round, and how far each device can follow it."""
+    clock = profile.relative(slots.seconds, slots.weekdays)
+    return clock, np.minimum(1, (1 - pi) / np.maximum(pi * max(float(clock.max()), 1e-12), 1e-12))
+
+
+def chunks(count: int, width: int) -> Iterator[slice]:
+    """Parts of `count` devices with so many entries each that arrays stay small."""
+    each = max(1, _CHUNK // max(width, 1))
+    return (slice(first, first + each) for first in range(0, count, each))
 
 
 def clock_times(slots: Slots, profile: Profile) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from fedtide.errors import FedtideError, InvalidInput
 from fedtide.files import atomic
 from fedtide.fleet.model import Cluster, Distribution, FleetModel, Habits, Lengths, Profile
 from fedtide.fleet.waves import HABIT, HARMONICS
-from fedtide.fleet.written import TABLES, Written, list_in, number_in
+from fedtide.fleet.written import FORMAT, TABLES, Written, list_in, number_in
 from fedtide.tomls import dumps
 
 TOML, DEVICES = "fleet.toml", "devices.parquet"
@@ -22,6 +22,8 @@ _NUMBERS = (
     "hours", "on_given_on", "on_given_on_se", "on_given_off", "on_given_off_se", "raw_availability", "raw_correlation",
 )  # fmt: skip
 _FURTHEST = 200_000_000_000  # seconds from 1970: calendars end in the year 9999
+_FURTHEST_HABIT = 50  # log odds; see availability.Fleet
+_LONGEST, _MOST_HOURS = 1e6, 200  # hours of a run; bounds of classes of runs
 _NULLABLE = ("raw_availability", "raw_correlation")
 
 
@@ -67,7 +69,7 @@ def _text(model: FleetModel) -> str:
             f"A fleet, fitted: {len(model.devices)} devices, {days:.1f} days; they are in {DEVICES} beside this file.\n"
             'In a configuration: [availability] name = "fleet", path = this folder. Numbers may be edited: what is\n'
             "drawn from the fleet follows them.",
-            {"format": 1, "source": model.source},
+            {"format": FORMAT, "source": model.source},
         ),
         (
             "The record: length of a round, number of rounds, when round 0 begins (seconds since 1970, or of the log's"
@@ -102,7 +104,8 @@ def _text(model: FleetModel) -> str:
     if model.habits:
         words = (
             "Devices' own days: log odds of being there go up and down 1, 2, 3 and 4 times a day, by waves with cosines"
-            "\nand sines of N(0, sigma²), N(0, (sigma/2)²), …; without this table all follow the same clock."
+            "\nand sines of N(0, sigma²), N(0, (sigma/2)²), …: sigma is for fleets of another size; these devices'"
+            "\nown waves are in the column `habit`. Without this table all follow the same clock."
         )
         sections.append((words, {"habits": _numbers(model.habits._asdict())}))
     runs = {"stays": model.stays, "absences": model.absences}
@@ -172,10 +175,14 @@ def _model(written: Written, path: Path) -> FleetModel:
     if not np.isin(np.unique(record), (-1, 0, 1)).all():
         raise FedtideError(f"{path}: record holds other numbers than −1, 0 and 1")
     _same_rounds(devices, seconds, path)
-    membership = devices["cluster"].to_numpy()
+    membership, habits = devices["cluster"].to_numpy(), _habits(written)
+    stays, absences = _lengths(written, "stays"), _lengths(written, "absences")
+    if (stays is None) != (absences is None):
+        missing = "absences" if absences is None else "stays"
+        raise InvalidInput(missing, None, "a table where the other of stays and absences is one")
     return FleetModel(
         source=written.source,
-        devices=devices.drop("record"),
+        devices=devices.drop("record", *([] if habits else [HABIT]), strict=False),
         record=record,
         round_seconds=seconds,
         start=written.number("rounds", "start", -_FURTHEST, _FURTHEST, whole=True),
@@ -188,9 +195,9 @@ def _model(written: Written, path: Path) -> FleetModel:
         pair_correlation_with_clock=written.number("pairs", "with_clock", -1, 1)
         if written.has("pairs", "with_clock")
         else 0.0,
-        stays=_lengths(written, "stays"),
-        absences=_lengths(written, "absences"),
-        habits=_habits(written),
+        stays=stays,
+        absences=absences,
+        habits=habits,
     )
 
 
@@ -208,18 +215,21 @@ def _same_rounds(devices: pl.DataFrame, seconds: int, path: Path) -> None:
 def _lengths(written: Written, table: str) -> Lengths | None:
     if not any(written.has(table, key) for key in Lengths._fields):
         return None
-    hours, share = written.list(table, "hours", 1e-6), written.list(table, "share", 0)
-    if len(hours) < 2 or (np.diff(hours) <= 0).any():
-        raise InvalidInput(f"{table}.hours", list(hours), "two or more hours, each more than the one before")
+    hours, share = written.list(table, "hours", 1e-5, _LONGEST), written.list(table, "share", 0)
+    if not 2 <= len(hours) <= _MOST_HOURS or (np.diff(hours) <= 0).any():
+        allowed = f"2 to {_MOST_HOURS} hours, each more than the one before"
+        raise InvalidInput(f"{table}.hours", list(hours), allowed)
     if len(share) != len(hours) - 1 or sum(share) <= 0:
-        raise InvalidInput(f"{table}.share", list(share), f"{len(hours) - 1} shares, one between each two hours")
+        allowed = f"{len(hours) - 1} shares, one between each two hours, not all 0"
+        raise InvalidInput(f"{table}.share", list(share), allowed)
     return Lengths(hours, tuple(each / sum(share) for each in share))
 
 
 def _habits(written: Written) -> Habits | None:
     if not any(written.has("habits", key) for key in Habits._fields):
         return None
-    return Habits(written.number("habits", "sigma", 0, 10), written.number("habits", "sigma_se", 0))
+    error = written.number("habits", "sigma_se", 0) if written.has("habits", "sigma_se") else 0.0
+    return Habits(written.number("habits", "sigma", 0, 10), error)
 
 
 def _zone(name: str) -> str:
@@ -264,6 +274,10 @@ def _devices(path: Path, devices: int, rounds: int, clusters: int) -> pl.DataFra
         each = table[HABIT]
         if each.dtype != pl.List(pl.Float64) or each.null_count() or (each.list.len() != 2 * HARMONICS).any():
             raise FedtideError(f"{path}: the column {HABIT} is not of {2 * HARMONICS} numbers a device")
+        if not (np.abs(each.list.explode().to_numpy()) <= _FURTHEST_HABIT).all():
+            raise FedtideError(
+                f"{path}: the column {HABIT} is not of numbers from −{_FURTHEST_HABIT} to {_FURTHEST_HABIT}"
+            )
     if len(table) != devices or (table["record"].list.len() != rounds).any():
         raise FedtideError(f"{path}: not the {devices} devices of {rounds} rounds that {TOML} speaks of")
     if table["cluster"].min() < -1 or table["cluster"].max() >= clusters:  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]

@@ -6,6 +6,10 @@ DAY = 86_400  # seconds
 HABIT = "habit"  # the column of devices that has their waves
 HARMONICS = 4  # waves of a day, of half, a third and a quarter of one
 
+# Median over devices of the difference of a day's highest and lowest log odds, over σ: of eight times 50,000 days drawn
+# with σ = 1, seen every ten minutes (± .003).
+RANGE = 3.68
+
 DECAY = np.repeat(1 / np.arange(1, HARMONICS + 1), 2)  # a device's j-th wave is 1/j as high
 
 
@@ -22,8 +26,10 @@ def waves(seconds: np.ndarray, columns: int = 2 * HARMONICS) -> np.ndarray:
 
 def bent(presence: np.ndarray, wave: np.ndarray) -> np.ndarray:
     """Probabilities whose odds are e^wave times those of `presence`: within [0, 1], whatever the wave."""
-    odds = np.exp(wave)
-    return presence * odds / (1 - presence + presence * odds)
+    less = np.exp(-np.minimum(np.abs(wave), 700))  # of odds, or of those against: neither overflows
+    up = wave > 0
+    there, away = np.where(up, presence, presence * less), np.where(up, (1 - presence) * less, 1 - presence)
+    return there / (there + away)
 
 
 def balance(presence: np.ndarray, wave: np.ndarray) -> np.ndarray:

@@ -8,6 +8,9 @@ import numpy as np
 from fedtide.errors import InvalidInput, one_of
 from fedtide.fleet.model import Habits, Lengths
 
+FORMAT = 2
+"""Of the tables: files of another are refused. 2: run lengths by shares, devices' own hours."""
+
 TABLES = {
     "rounds": ("seconds", "count", "devices", "start", "zone"),
     "availability": ("beta", "beta_se", "never", "never_se", "negative"),
@@ -28,8 +31,13 @@ class Written:
     def __init__(self, tables: dict[str, Any]):
         self._tables = tables
         known = {"format", "source", *TABLES}
-        if tables.get("format", 1) != 1 or isinstance(tables.get("format"), bool):
-            raise InvalidInput("format", tables["format"], "1, which is all that this version reads")
+        written = tables.get("format", FORMAT)
+        if written != FORMAT or isinstance(written, bool):
+            earlier = isinstance(written, int) and written < FORMAT
+            why = (
+                "; an earlier fedtide wrote this file: run fedtide fleet fit again" if earlier else ", all that is read"
+            )
+            raise InvalidInput("format", written, f"{FORMAT}{why}")
         if not isinstance(tables.get("clusters", []), list):
             raise InvalidInput("clusters", "[clusters]", "tables, each headed [[clusters]]")
         for key, value in tables.items():
@@ -55,11 +63,11 @@ class Written:
     def numbers(self, table: str, key: str, count: int, low: float, high: float = math.inf) -> tuple[float, ...]:
         return list_in(f"{table}.{key}", self._tables.get(table, {}).get(key), count, low, high)
 
-    def list(self, table: str, key: str, low: float) -> tuple[float, ...]:
+    def list(self, table: str, key: str, low: float, high: float = math.inf) -> tuple[float, ...]:
         """Of any length."""
         values = self._tables.get(table, {}).get(key)
         count = len(values) if isinstance(values, list) else 1
-        return list_in(f"{table}.{key}", values, count, low, math.inf)
+        return list_in(f"{table}.{key}", values, count, low, high)
 
     def shares(self, key: str) -> np.ndarray:
         """By hour; nan where no round begins in an hour."""

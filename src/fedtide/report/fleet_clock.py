@@ -7,8 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from fedtide.fleet.habits import LEAST_DAYS
 from fedtide.fleet.model import FleetModel
-from fedtide.fleet.waves import HABIT, balance, bent, waves
+from fedtide.fleet.slots import DAY, UNKNOWN
+from fedtide.fleet.waves import HABIT, HARMONICS, balance, bent, waves
 from fedtide.report.fleet_words import share
 from fedtide.report.picture import PERCENT, STEPS, Picture, picture
 from fedtide.report.svg import INK, colour
@@ -16,6 +18,7 @@ from fedtide.report.words import clean, short
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MOST_GROUPS = 12
+_LEAST_PAIRS = 200  # of rounds more than a day apart, both observed
 _SHOWN = 8  # devices whose own days are drawn
 
 
@@ -38,6 +41,7 @@ def clock(model: FleetModel) -> Picture | None:
             f" Thin lines: the same if all kept the hours of one device, for {len(own)} devices, as far as the record"
             " says what their hours are."
         )
+    caption += _unknowable(model)
     if week is not None:
         told += "; " + ", ".join(f"{day} {_relative(w)}" for day, w in zip(_DAYS, week, strict=True))
         caption += " By day of the week: against the mean of all days, as much of it as is not chance."
@@ -69,6 +73,22 @@ def clock(model: FleetModel) -> Picture | None:
         return (250 if week is None else 420) if narrow else 270, paint
 
     return picture("clock", f"Share of devices that are here by hour: {told}.", caption, draw)
+
+
+def _unknowable(model: FleetModel) -> str:
+    """Says so where the record cannot tell whether devices keep hours of their own: see `fleet.habits`."""
+    if model.habits is not None:
+        return ""
+    day, known = DAY // model.round_seconds, model.record != UNKNOWN
+    apart = day * 7 // 4  # rounds: pairs from 18 hours on are looked at, for a day or more
+    pairs = int((known[apart:] & known[:-apart]).sum()) if apart else 0
+    if len(known) >= LEAST_DAYS * day and day > 2 * HARMONICS and pairs >= _LEAST_PAIRS:
+        return ""
+    longest = DAY // (2 * HARMONICS + 1) // 60
+    return (
+        " Whether devices keep hours of their own cannot be told from this record: that takes"
+        f" {LEAST_DAYS} days or more, in rounds of {longest} minutes or less."
+    )
 
 
 def _own_days(model: FleetModel, by_hour: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -159,7 +159,7 @@ def _later(shown: Mapping[str, Any]) -> Picture:
     recorded, at = numbers(shown["recorded"]), int(np.argmin(np.abs(x - day)))
     caption = (
         "Correlation of a device with itself, so many hours later: 1 at once, 0 once all is forgotten. Dashed: a chain."
-        " A rise at 24 h is a habit."
+        " A rise at 24 h: hours that devices keep, shared or their own."
     )
     points = ", ".join(f"{x[i]:.3g} h {recorded[i]:.2f}" for i in np.linspace(0, len(x) - 1, 9).astype(int))
 

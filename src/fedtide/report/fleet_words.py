@@ -9,6 +9,7 @@ import polars as pl
 from fedtide.fleet.diagnosis import Check, Diagnosis
 from fedtide.fleet.diagnosis_words import length
 from fedtide.fleet.model import FleetModel
+from fedtide.fleet.waves import RANGE
 from fedtide.report.words import clean, count, percent
 
 KINDS = {
@@ -57,8 +58,7 @@ _SHARES = {"back_in_an_hour", "number_sd", "number_least", "hourly_deviation"}
 
 def said(text: str) -> str:
     """A sentence in the page's manner: 5% for 5 %, a true minus, a capital at its beginning, a stop at its end."""
-    text = re.sub(r"(?<=\d) %", "%", clean(text))
-    text = re.sub(r"(?<![\w.])-(?=\d)", "−", text)
+    text = re.sub(r"(?<![\w.])-(?=\d)", "−", re.sub(r"(?<=\d) %", "%", clean(text)))
     first = text[:1].upper() if text[:1].isascii() else text[:1]  # λ stays λ
     return text and first + text[1:] + ("" if text[-1] in ".!?" else ".")
 
@@ -191,11 +191,11 @@ def _day(model: FleetModel) -> list[str]:
 def _own_days(model: FleetModel) -> list[str]:
     if model.habits is None:
         return []
-    times = np.exp(2 * np.sqrt(2) * model.habits.sigma)  # a wave of cosine and sine σ goes up and down by √2 σ
+    sigma, times = model.habits.sigma, np.exp(RANGE * model.habits.sigma)
     return [
         "Devices keep hours of their own besides: day after day the odds that a typical one is here are about"
-        f" {times:.2g} times as high at its best hour as at its worst (σ = {model.habits.sigma:.2f} ±"
-        f" {1.96 * model.habits.sigma_se:.2f})."
+        f" {times:,.{int(times < 10)}f} times as high at its best hour as at its worst"
+        f" (σ = {sigma:.2f} ± {1.96 * model.habits.sigma_se:.2f})."
     ]
 
 

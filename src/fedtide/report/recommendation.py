@@ -16,6 +16,7 @@ from fedtide.report import svg, words
 from fedtide.report.curves import learning
 from fedtide.report.page import environment
 from fedtide.report.recommendation_changes import changes
+from fedtide.report.recommendation_phrases import untold
 from fedtide.report.tuning import values_in_words
 
 _MOST_LISTED = 25
@@ -23,6 +24,7 @@ _MOST_LISTED = 25
 VERDICTS = {
     "recommended": "use\u00a0this",
     "level": "level",
+    "untold": "cannot be told apart",
     "behind": "falls behind",
     "behind the best": "falls behind {best}",
     "behind there": "falls behind on generated fleets",
@@ -130,11 +132,17 @@ def _row(row: Mapping[str, Any], about: Mapping[str, Any], index: int | None) ->
         "client": "–" if not row["client_bytes"] else _unbroken(notes.readable(row["client_bytes"])),
         "server": _unbroken(notes.readable(row["server_bytes"])),
         "messages": row["extra_messages"] or "–",
-        "verdict": VERDICTS[row["verdict"]].format(best=words.short(about["verdict"]["best"], 12)),
+        "verdict": _verdict(row, about),
         "chosen": row["verdict"] == "recommended",
         "settings": values_in_words(row["chosen"]),
         "summary": row["summary"],
     }
+
+
+def _verdict(row: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    said = VERDICTS[row["verdict"]].format(best=words.short(about["verdict"]["best"], 12))
+    open_here = row["verdict"] == "behind there" and untold(row["recorded"]["difference"], notes.margin(about))
+    return f"{said}; cannot be told apart on the record" if open_here else said
 
 
 def _level(kind: Any, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedtide.report.recommendation_phrases import apart, interval, listed, share
+from fedtide.report.recommendation_phrases import apart, cannot_tell, interval, listed, share
 from fedtide.report.statistics import Metric
 from fedtide.report.words import clean, count
 
@@ -20,12 +20,14 @@ def changes(about: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     reference = about["verdict"]["reference"]
     if reference is None:
         return []
-    kind, name, found = about["kind"], clean(reference), []
+    kind, seeds, name, found = about["kind"], about["seeds"], clean(reference), []
     for row in _shorter(about):
         when = f"After {count(row['rounds'], 'round')}, {share(row['share'])} of the run,"
-        found.append(("A shorter run", f"{when} {_turns(kind, name, reference, row, 'is', 'ends')}", row["changes"]))
+        found.append(
+            ("A shorter run", f"{when} {_turns(kind, name, reference, row, 'is', 'ends', seeds)}", row["changes"])
+        )
     for row in about["scenarios"]:
-        told = _turns(kind, name, reference, row, "would be", "would end")
+        told = _turns(kind, name, reference, row, "would be", "would end", seeds)
         found.append(("Another fleet", f"If {row['words']}, {told}", row["changes"]))
     for row in about["relaxed"]:
         found.append(("Fewer limits", _freed(kind, name, row), row["changes"]))
@@ -40,13 +42,26 @@ def changes_in_short(about: Mapping[str, Any]) -> list[str]:
     cases += [(f"if {row['words']}", row) for row in about["scenarios"]]
     cases += [(f"without {LIMITS[row['constraint']]}", row) for row in about["relaxed"]]
     turned = [f"{when} ({clean(row['best'])})" for when, row in cases if row["changes"]]
-    if not cases:
-        return []
-    if not turned:
-        return [f"The answer stays in {_cases(len(cases), 'other')}."]
-    rest = len(cases) - len(turned)
-    stays = f"; it stays in {_cases(rest, 'other')}" if rest else ""
-    return [f"The answer would change {listed(turned)}{stays}."]
+    unclear = sum(not row["changes"] and _open(about["verdict"]["reference"], row) for _, row in cases)
+    rest, said = len(cases) - len(turned) - unclear, []
+    if turned:
+        said.append(f"the answer would change {listed(turned)}")
+    if rest:
+        where = f"{rest} of the {rest + unclear} other cases that were tried" if unclear else _cases(rest, "other")
+        said.append(f"{'it' if said else 'the answer'} stays in {where}")
+    if unclear:
+        what = (
+            f"in {unclear}" if rest else f"whether {'it' if said else 'the answer'} stays in {_cases(unclear, 'other')}"
+        )
+        said.append(f"{count(about['seeds'], 'seed')} cannot tell {what}")
+    return [f"{text[0].upper()}{text[1:]}." for text in ["; ".join(said)] if text]
+
+
+def _open(reference: str, row: Mapping[str, Any]) -> bool:
+    """Whether noise hides who is best: another may be better than the reference by more than matters."""
+    if "freed" in row:  # who could be used besides
+        return bool(row["open"])
+    return bool(row["untold"]) if row["best"] == reference else reference in row["untold"]
 
 
 def _cases(number: int, which: str) -> str:
@@ -57,8 +72,11 @@ def _shorter(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [row for row in about["horizons"] if row["share"] < 1]
 
 
-def _turns(kind: Metric, name: str, reference: str, row: Mapping[str, Any], be: str, end: str) -> str:
+def _turns(kind: Metric, name: str, reference: str, row: Mapping[str, Any], be: str, end: str, seeds: int) -> str:
     """Who is best in another case, against the reference."""
+    if row["best"] == reference and row["untold"]:
+        have = "would have" if be == "would be" else "has"
+        return f"{name} {have} the best mean, but {cannot_tell(kind, row['untold'], seeds)}."
     if row["best"] == reference:
         others = [m for m in row["level"] if m != reference]
         alike = f", level with {listed(others)}" if others else ""
@@ -72,6 +90,8 @@ def _turns(kind: Metric, name: str, reference: str, row: Mapping[str, Any], be: 
     told = f"{apart(kind, gap)} {name} {interval(kind, gap)}"
     if row["changes"]:
         return f"{clean(row['best'])} {end} {told}: the answer would change."
+    if reference in row["untold"]:
+        return f"{clean(row['best'])} {end} {told}, which {count(seeds, 'seed')} cannot tell from chance."
     which = "does not matter here" if reference in row["close"] else "leaves them level"
     return f"{clean(row['best'])} {end} {told}, which {which}: the answer stays."
 

@@ -54,8 +54,9 @@ def how(about: Mapping[str, Any]) -> str:
         "means the mean over the last fifth of the evaluations."
     )
     said += (
-        " Level with the best is a method whose interval of the difference includes 0, or whose mean difference is "
-        f"within {worth(about)}, which is taken not to matter; of those the simplest is recommended."
+        f" A difference within {worth(about)} is taken not to matter. Level with the best is a method whose interval "
+        "of the difference includes 0 and lies within that, or leaves out 0 with a mean within that; one whose "
+        "interval includes 0 and reaches further cannot be told apart. Of all of those the simplest is recommended."
     )
     if about["history"]:
         said += f" Methods that estimate availability had seen {count(about['history'], 'round')} before the first."
@@ -82,17 +83,24 @@ def worth(about: Mapping[str, Any]) -> str:
     return {0.5: "half a point", 1.0: "one point"}.get(share, f"{share:g} points")
 
 
-def margin(about: Mapping[str, Any]) -> float:
-    """The same as a number, on the record."""
+def margin(about: Mapping[str, Any], worth: float | None = None) -> float:
+    """The same as a number, on the record; or that of another share."""
+    part: float = about["worth"] if worth is None else worth
     if about["kind"] == "accuracy":
-        return about["worth"]
+        return part
     best = next(row for row in about["methods"] if row["method"] == about["verdict"]["best"])
-    return about["worth"] * abs(best["recorded"]["mean"])
+    return part * abs(best["recorded"]["mean"])
 
 
-def readable(size: float) -> str:
+def readable(size: float, digits: int = 3) -> str:
     """`2.4 kB`, `20 MB`: powers of 1000."""
     power = 0
     while size >= 999.5 and power < 4:
         size, power = size / 1000, power + 1
-    return f"{size:.3g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
+    return f"{size:.{digits}g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
+
+
+def readable_pair(size: float, other: float) -> tuple[str, str]:
+    """Two sizes with as many digits as it takes to see which is larger."""
+    pairs = ((readable(size, digits), readable(other, digits)) for digits in range(3, 16))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (f"{size:,} bytes", f"{other:,} bytes"))

@@ -7,11 +7,41 @@ from fedtide.report.statistics import Metric
 from fedtide.report.words import change, clean, count, percent, size, value
 
 _MOST_NAMED = 8
+_MOST_SPELT = 2  # methods, with their intervals in a sentence
 
 
 def told_apart(gap: Mapping[str, float | None]) -> bool:
     """Whether an interval leaves 0 out."""
     return gap["low"] is not None and gap["high"] is not None and not gap["low"] <= 0 <= gap["high"]
+
+
+def untold(gap: Mapping[str, float | None], margin: float) -> bool:
+    """Whether noise leaves open who is better, and that it matters: an interval on both sides of 0, beyond the margin.
+
+    One seed has no interval and leaves everything open.
+    """
+    low, high = gap["low"], gap["high"]
+    if low is None or high is None:
+        return True
+    return low <= 0 <= high and max(-low, high) > margin
+
+
+def cannot_tell(kind: Metric, gaps: Mapping[str, Mapping[str, Any]], seeds: int, other: str = "it") -> str:
+    """`2 seeds cannot tell A from it (−3.10 points; 95% interval −9.00 to +2.80)`."""
+    by = count(seeds, "seed")
+    if len(gaps) <= _MOST_SPELT:
+        return f"{by} cannot tell {listed([f'{m} ({against(kind, gap)})' for m, gap in gaps.items()])} from {other}"
+    ends = [abs(end) for gap in gaps.values() for end in (gap["low"], gap["high"]) if end is not None]
+    reach = f" (the 95% intervals reach as far as {size(kind, max(ends))})" if ends else ""
+    return f"{by} cannot tell {listed(list(gaps))} from {other}{reach}"
+
+
+def against(kind: Metric, gap: Mapping[str, Any]) -> str:
+    """`+0.20 points; 95% interval +0.10 to +0.30`."""
+    told = f"{change(kind, gap['mean'])}{' points' if kind == 'accuracy' else ''}"
+    if gap["low"] is None:
+        return f"{told}; no interval"
+    return f"{told}; 95% interval {change(kind, gap['low'])} to {change(kind, gap['high'])}"
 
 
 def end(names: Sequence[str]) -> str:

@@ -6,8 +6,10 @@ from typing import Any
 from fedtide.report.recommendation_changes import changes_in_short
 from fedtide.report.recommendation_notes import margin, worth
 from fedtide.report.recommendation_phrases import (
+    against,
     apart,
     be,
+    cannot_tell,
     end,
     fall,
     in_letters,
@@ -16,8 +18,8 @@ from fedtide.report.recommendation_phrases import (
     reached,
     row_of,
     told_apart,
+    untold,
 )
-from fedtide.report.statistics import Metric
 from fedtide.report.words import change, clean, count, percent, spread, value
 
 _SIMPLER = {
@@ -25,6 +27,7 @@ _SIMPLER = {
     "client_bytes": "it keeps less on a device",
     "server_bytes": "it keeps less on the server",
 }
+_FEW = 0.05  # of accuracy, or of the objective: an interval that reaches further tells little
 _NAMED = 3  # devices, in the answer; the page lists more
 
 
@@ -67,8 +70,7 @@ def _level(about: Mapping[str, Any]) -> list[str]:
     if not others:  # generated fleets tell apart who is level on the record
         here = [method for method in verdict["recorded"]["level"] if method != verdict["recommended"]]
         falls = "it falls" if len(here) == 1 else "they fall"
-        there = f"on generated fleets {falls} behind"
-        said.append(f"On the recorded trace {listed(here)} {end(here)} level with it; {there}.")
+        said.append(f"On the recorded trace {_alike(about, here)}; on generated fleets {falls} behind.")
     else:
         said.append(f"{_alike(about, others)}, and {name} is {_simplest(about, others)}.")
     said.append(f"On the recorded trace it ends at {reached(about, verdict['recommended'])}")
@@ -77,7 +79,17 @@ def _level(about: Mapping[str, Any]) -> list[str]:
         said[-1] += f"; the highest mean is that of {clean(verdict['best'])}, {change(kind, gap['mean'])}"
         said[-1] += f"{' points' if kind == 'accuracy' else ''} {interval(kind, gap)}"
     said[-1] += "."
-    return [*said, *_behind(about)]
+    return [*said, *_too_few(about), *_behind(about)]
+
+
+def _too_few(about: Mapping[str, Any]) -> list[str]:
+    """Where noise hides differences of many points on the record."""
+    name, far = about["verdict"]["recommended"], margin(about, max(_FEW, about["worth"]))
+    gaps = [row_of(about, m)["recorded"]["difference"] for m in about["verdict"]["recorded"]["level"] if m != name]
+    if not any(untold(gap, far) for gap in gaps):
+        return []
+    few = "1 seed is" if about["seeds"] == 1 else f"{about['seeds']} seeds are"
+    return [f"{few} too few for a firm answer: run more (--seeds)."]
 
 
 def _behind(about: Mapping[str, Any]) -> list[str]:
@@ -100,17 +112,20 @@ def _behind(about: Mapping[str, Any]) -> list[str]:
 
 
 def _alike(about: Mapping[str, Any], others: Sequence[str]) -> str:
-    """Who ends level with the recommended method: not told from it, or told and close; on the record."""
+    """Who may be as good as the recommended method on the record: level, or close, or not told from it."""
     gaps = {method: row_of(about, method)["recorded"]["difference"] for method in others}
-    same = [method for method, gap in gaps.items() if not told_apart(gap)]
-    small = [m for m in others if m not in same and abs(gaps[m]["mean"]) <= margin(about)]
-    rest = [m for m in others if m not in same and m not in small]
+    hidden = {method: gap for method, gap in gaps.items() if untold(gap, margin(about))}
+    same = [method for method, gap in gaps.items() if method not in hidden and not told_apart(gap)]
+    small = [m for m in others if m not in (*same, *hidden) and abs(gaps[m]["mean"]) <= margin(about)]
+    rest = [m for m in others if m not in (*same, *hidden, *small)]
     said = []
     if same:
-        said.append(f"{listed(same)} {end(same)} level with it, as far as {count(about['seeds'], 'seed')} can tell")
+        said.append(f"{listed(same)} {end(same)} level with it")
     if small:
         of = "" if same else " of it"
         said.append(f"{listed(small)} {end(small)} within {worth(about)}{of}, which does not matter here")
+    if hidden:
+        said.append(cannot_tell(about["kind"], hidden, about["seeds"]))
     if rest:  # the noise of the best, not that of the recommended, hides them
         said.append(f"{listed(rest)} cannot be told from {clean(about['verdict']['best'])}")
     return "; ".join(said)
@@ -143,21 +158,19 @@ def _generator(about: Mapping[str, Any]) -> list[str]:
         told = f"{apart(kind, gap, flip=True)} {other} {interval(kind, gap, flip=True)}"
         return [f"Fleets generated from the fit agree: it is best there as well, at {at}, {told}."]
     if there["best"] == name:
-        told = listed([f"{method} ({_against(kind, row_of(about, method))})" for method in level])
-        best = f"it has the best mean, {at}"
-        return [f"On fleets generated from the fit {best}, and {told} {be(level)} level with it{lost}."]
-    told = f"{clean(there['best'])} has the best mean ({_against(kind, row_of(about, there['best']))})"
+        gaps = {method: row_of(about, method)["generated"]["difference"] for method in level}
+        same = [method for method in level if method not in there["untold"]]
+        said = [f"{listed([f'{m} ({against(kind, gaps[m])})' for m in same])} {be(same)} level with it"] if same else []
+        hidden = {m: gap for m, gap in gaps.items() if m not in same}
+        said += [cannot_tell(kind, hidden, about["seeds"])] if hidden else []
+        return [f"On fleets generated from the fit it has the best mean, {at}, and {', and '.join(said)}{lost}."]
+    ahead = against(kind, row_of(about, there["best"])["generated"]["difference"])
+    told = f"{clean(there['best'])} has the best mean ({ahead})"
     alike = [name, *(method for method in level if method != there["best"])]
-    return [f"On fleets generated from the fit {told}, and {listed(alike)} {be(alike)} level with it{lost}."]
-
-
-def _against(kind: Metric, row: Mapping[str, Any]) -> str:
-    """A method against the recommended one on generated fleets."""
-    gap = row["generated"]["difference"]
-    told = f"{change(kind, gap['mean'])}{' points' if kind == 'accuracy' else ''}"
-    if gap["low"] is None:
-        return told
-    return f"{told}; 95% interval {change(kind, gap['low'])} to {change(kind, gap['high'])}"
+    same, hidden = ([m for m in alike if (m in there["untold"]) == open_] for open_ in (False, True))
+    said = [f"{listed(same)} {be(same)} level with it"] if same else []
+    said += [f"{count(about['seeds'], 'seed')} cannot tell {listed(hidden)} from it"] if hidden else []
+    return [f"On fleets generated from the fit {told}, and {', and '.join(said)}{lost}."]
 
 
 def _disagree(about: Mapping[str, Any]) -> list[str]:
@@ -242,6 +255,6 @@ def _stand_in(about: Mapping[str, Any]) -> list[str]:
 def _ranked(about: Mapping[str, Any], setting: str, without: str) -> list[Mapping[str, Any]]:
     """The others that could have been recommended, best first."""
     sign = -1 if about["kind"] == "accuracy" else 1
-    could = ("level", "behind", "behind the best", "behind there", "not firm")
+    could = ("level", "untold", "behind", "behind the best", "behind there", "not firm")
     rows = [r for r in about["methods"] if r["verdict"] in could and r["method"] != without]
     return sorted((r for r in rows if r[setting]["mean"] is not None), key=lambda r: sign * r[setting]["mean"])

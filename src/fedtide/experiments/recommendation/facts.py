@@ -110,10 +110,19 @@ def _row(
         else "behind there" if worse and verdict.recorded and label in verdict.recorded.level
         else "behind the best" if worse and alike
         else "behind" if worse
+        else "untold" if verdict.recommended and any(_untold(ends, label, verdict, s) for s in (RECORDED, GENERATED))
         else "level" if verdict.recommended
         else "not firm"
     )  # fmt: skip
     return row
+
+
+def _untold(ends: Ends, label: str, verdict: Verdict, setting: str) -> bool:
+    """Whether a method cannot be told from the recommended one under a setting under which both finished."""
+    name = verdict.recommended
+    if name is None or ends.diverged(label, setting) or ends.diverged(name, setting):
+        return False
+    return ends.untold(label, name, setting)
 
 
 def _worst(ends: Ends, label: str, setting: str, reference: str | None) -> dict[str, Any]:
@@ -144,6 +153,7 @@ def _relaxed(
         row = against(ends, freed, reference, RECORDED) if freed else None
         if row is not None:
             row["changes"] = ends.gains(row["best"], reference, RECORDED)
+            row["open"] = ends.untold(row["best"], reference, RECORDED)
             found.append({"constraint": name, "freed": freed, **row})
     return found
 

@@ -11,6 +11,7 @@ from fedtide.availability.fleet import Fleet
 from fedtide.errors import FedtideError, require
 from fedtide.fleet.fill import filled, whole_days
 from fedtide.fleet.model import FleetModel
+from fedtide.fleet.waves import HABIT
 
 MOST = 100
 """At most so many devices take part unless the problem says how many."""
@@ -79,7 +80,7 @@ def generated(part: FleetModel, stay: float = 1.0, often: float = 1.0, clock: bo
     devices = part.devices.with_columns(pl.col("^(spread_)?availability$") * often, pl.col("^(spread_)?hours$") * stay)
     clusters = tuple(cluster._replace(hours=cluster.hours * stay) for cluster in part.clusters)
     profile = part.profile if clock else part.profile._replace(hour=np.zeros(24), weekday=None)
-    devices = devices if clock else devices.drop("habit", strict=False)
+    devices = devices if clock else devices.drop(HABIT, strict=False)
     return Fleet.of(part._replace(devices=devices, clusters=clusters, profile=profile))
 
 
@@ -97,7 +98,7 @@ def scenarios(part: FleetModel) -> tuple[Scenario, ...]:
         Scenario("longer", "devices stayed and stayed away twice as long", generated(part, stay=2.0)),
         Scenario("rarer", "devices were there half as often", generated(part, often=0.5)),
     )
-    if np.ptp(part.profile.hour) < _FLAT:
+    if np.ptp(part.profile.hour) < _FLAT and HABIT not in part.devices.columns:
         return found
     return (*found, Scenario("no_clock", "there were no daily cycle", generated(part, clock=False)))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fedtide.errors import number, whole
-from fedtide.report.recommendation_notes import readable
+from fedtide.report.recommendation_notes import readable_pair
 
 _BYTES = 4  # a parameter travels and is kept as a 32-bit float
 _SCALAR = 8
@@ -55,11 +55,11 @@ def burden(facts: Mapping[str, Any], parameters: int, devices: int, clusters: in
 def refusal(asked: Burden, limits: Constraints) -> tuple[str, str] | None:
     """The constraint that a method breaks first, and a sentence that says so; None where it fits."""
     if limits.client_memory is not None and asked.client_bytes > limits.client_memory:
-        has = f"{readable(asked.client_bytes)} on every device, more than the {readable(limits.client_memory)} allowed"
-        return "client_memory", f"It keeps {has}."
+        kept, allowed = readable_pair(asked.client_bytes, limits.client_memory)
+        return "client_memory", f"It keeps {kept} on every device, more than the {allowed} allowed."
     if limits.server_memory is not None and asked.server_bytes > limits.server_memory:
-        has = f"{readable(asked.server_bytes)} on the server, more than the {readable(limits.server_memory)} allowed"
-        return "server_memory", f"It keeps {has}."
+        kept, allowed = readable_pair(asked.server_bytes, limits.server_memory)
+        return "server_memory", f"It keeps {kept} on the server, more than the {allowed} allowed."
     if limits.extra_messages is not None and asked.extra_messages > limits.extra_messages:
         allowed = limits.extra_messages or "none"
         kinds = "1 extra message" if asked.extra_messages == 1 else f"{asked.extra_messages} extra messages"

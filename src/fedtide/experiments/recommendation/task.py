@@ -134,8 +134,12 @@ def check_floor(floor: float | None, problem: Any) -> None:
 
 
 def configuration(job: Task, facts: Mapping[str, Any], choices: Mapping[str, MethodChoice]) -> str:
-    """TOML for `fedtide run`: the recommended method as tuned, then those level with it."""
+    """TOML for `fedtide run`: the recommended method as tuned, then those level with it or not told from it."""
     from fedtide.report.recommendation_words import answer
+
+    def with_it(label: str) -> str:
+        found = next(row["verdict"] for row in facts["methods"] if row["method"] == label)
+        return "Cannot be told from it." if found == "untold" else "Level with it."
 
     verdict = facts["verdict"]
     first = [verdict["recommended"]] if verdict["recommended"] else []
@@ -151,7 +155,7 @@ def configuration(job: Task, facts: Mapping[str, Any], choices: Mapping[str, Met
     lines.append(dumps(tables))
     for label in named:
         entry = {k: v for k, v in choices[label].model_dump(exclude_unset=True).items() if k != "tune"}
-        said = "Recommended, as tuned." if label in first else "Level with it." if first else "Not recommended firmly."
+        said = "Recommended, as tuned." if label in first else with_it(label) if first else "Not recommended firmly."
         lines += ["[[methods]]", f"# {said}", dumps(entry, inline=True)]
     return "\n".join(lines).rstrip("\n") + "\n"
 

@@ -12,20 +12,21 @@ from fedtide.experiments.recommendation.runs import GENERATED, HORIZONS, RECORDE
 from fedtide.report.statistics import Estimated, Metric, student
 
 Confidence = Literal["clear", "level", "disagree", "floor", "none"]
-"""clear: one method ends best. level: several end alike, the simplest is taken. disagree: the record and generated
-fleets name different methods. floor: all methods leave the worst-served below the floor. none: nothing finished, or
-the constraints leave nothing."""
+"""clear: one method ends best. level: several end alike or cannot be told apart, the simplest is taken. disagree: the
+record and generated fleets name different methods. floor: all methods leave the worst-served below the floor. none:
+nothing finished, or the constraints leave nothing."""
 
 WORTH = 0.005
 """A difference that matters: half a point of accuracy; of objectives, half a percent of the best one."""
 
 
 class Standing(NamedTuple):
-    """Who ends best under one setting, and who is level with it: not told from it, or told but close."""
+    """Who ends best under one setting, and who may be as good: not told from it, or told but close."""
 
     best: str
-    level: tuple[str, ...]  # with the best itself and the close
+    level: tuple[str, ...]  # with the best itself, the close and the untold
     close: tuple[str, ...] = ()  # told from the best, by less than matters
+    untold: tuple[str, ...] = ()  # not told from the best, by an interval that reaches further than matters
 
 
 class Verdict(NamedTuple):
@@ -83,12 +84,14 @@ class Ends:
         return student(np.subtract(*values))
 
     def standing(self, among: Sequence[str], setting: str, horizon: float = 1.0) -> Standing | None:
-        """The best by its mean, and who is level with it.
+        """The best by its mean, and who is level with it, as far as one can tell.
 
-        Level is who cannot be told from the best (the interval of the difference includes 0; one seed has no interval,
+        That is who cannot be told from the best (the interval of the difference includes 0; one seed has no interval,
         and tells nobody apart) and who is close: told apart, by a mean difference within `worth`. Such an interval ends
         before twice its mean, so the loss is small whatever the noise. Asking only that its nearer end be small would
-        call a loss of many points close wherever runs are noisy. A method that diverged under a seed is not looked at.
+        call a loss of many points close wherever runs are noisy. `untold` are those of the
+        first whose interval reaches beyond `worth`: more seeds might well tell them apart. A method that diverged under
+        a seed is not looked at.
         """
         means = {}
         for method in among:
@@ -100,21 +103,36 @@ class Ends:
         best = max(means, key=lambda method: means[method])
         told = [m for m in means if m != best and apart(self.difference(m, best, setting, horizon))]
         close = tuple(m for m in told if not self.matters(m, best, setting, horizon))
-        return Standing(best, tuple(m for m in means if m not in told or m in close), close)
+        level = tuple(m for m in means if m not in told or m in close)
+        untold = tuple(m for m in level if m != best and self.untold(m, best, setting, horizon))
+        return Standing(best, level, close, untold)
+
+    def untold(self, method: str, other: str, setting: str, horizon: float = 1.0) -> bool:
+        """Whether noise leaves open who is better and that it matters: an interval on both sides of 0, beyond `worth`.
+
+        One seed has no interval and leaves everything open.
+        """
+        gap = self.difference(method, other, setting, horizon)
+        if gap.low is None or gap.high is None:
+            return True
+        return not apart(gap) and max(-gap.low, gap.high) > self._margin(other, setting, horizon)
 
     def matters(self, method: str, other: str, setting: str, horizon: float = 1.0) -> bool:
         """Whether their mean difference is larger than `worth`: of accuracies as it is, else relative to `other`."""
         gap = self.difference(method, other, setting, horizon).mean
         if gap is None:
             return True
-        unit = 1.0 if self.kind == "accuracy" else abs(self.value(other, setting, horizon).mean or 0.0)
-        return abs(gap) > self.worth * unit
+        return abs(gap) > self._margin(other, setting, horizon)
 
     def gains(self, method: str, other: str, setting: str, horizon: float = 1.0) -> bool:
         """Whether a method is better than another by more than noise, and by enough to matter."""
         gap = self.difference(method, other, setting, horizon)
         better = gap.mean is not None and self.sign * gap.mean > 0
         return better and apart(gap) and self.matters(method, other, setting, horizon)
+
+    def _margin(self, other: str, setting: str, horizon: float) -> float:
+        unit = 1.0 if self.kind == "accuracy" else abs(self.value(other, setting, horizon).mean or 0.0)
+        return self.worth * unit
 
     def _of(self, setting: str, horizon: float, method: str, column: str) -> np.ndarray:
         return self._values[setting, horizon][method][column]
@@ -179,6 +197,7 @@ def against(
         "best": found.best,
         "level": list(found.level),
         "close": list(found.close),
+        "untold": {m: ends.difference(m, found.best, setting, horizon)._asdict() for m in found.untold},
         "reaches": ends.value(found.best, setting, horizon)._asdict(),
         "reference": ends.value(reference, setting, horizon)._asdict(),
         "difference": difference._asdict(),

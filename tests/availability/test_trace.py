@@ -133,6 +133,7 @@ def test_the_catalogue_takes_a_path_or_a_matrix(tmp_path: Path):
         ("a.txt", b"", {}, "a trace is a .npy, .npz or .csv file"),
         ("a.csv", b"client,start,end\n0,0,1\n", {}, "needs round_length"),
         ("a.csv", b"client,begin,end\n0,0,1\n", {"round_length": 1}, "start is missing"),
+        ("a.csv", b"client,start,end\n\n", {"round_length": 1}, "has no intervals, only a header"),
         ("a.csv", b"client,start,end\n0,zero,1\n", {"round_length": 1}, "not a readable table"),
         ("a.csv", b"client,start,end\n0,0\n", {"round_length": 1}, "not a readable table"),
         ("a.csv", b"client,start,end\n0,2,1\n", {"round_length": 1}, r"end\[0\] = 1.0"),

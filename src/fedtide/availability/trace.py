@@ -246,7 +246,10 @@ def _read_intervals(path: Path) -> np.ndarray:
             if missing:
                 raise FedtideError(f"the header must name client, start and end; {missing[0]} is missing")
             columns = [names.index(name) for name in ("client", "start", "end")]
-            return np.loadtxt(file, delimiter=",", usecols=columns, ndmin=2, quotechar='"').T
+            rows = [line for line in file if line.strip()]
+            if not rows:
+                raise FedtideError("has no intervals, only a header")
+            return np.loadtxt(rows, delimiter=",", usecols=columns, ndmin=2, quotechar='"').T
     except OSError as error:
         raise FedtideError(error.strerror or str(error)) from error
     except ValueError as error:  # also text that is not UTF-8

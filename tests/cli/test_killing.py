@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 CONFIG = """
 [problem]
@@ -44,7 +45,9 @@ def checkpoints(folder: Path) -> int:
     return len(list(folder.glob("checkpoints/*/rounds-*.parquet")))
 
 
-def test_killed_at_any_moment(tmp_path):
+# After so many checkpoints: in the first method; again in it, and in the second.
+@pytest.mark.parametrize("moments", [(1,), pytest.param((1, 7, 16), marks=pytest.mark.slow)])
+def test_killed_at_any_moment(moments, tmp_path):
     config = tmp_path / "config.toml"
     config.write_text(CONFIG)
     whole, torn = tmp_path / "whole", tmp_path / "torn"
@@ -52,7 +55,7 @@ def test_killed_at_any_moment(tmp_path):
 
     process = fedtide("run", str(config), "--out", str(torn))
     kills = 0
-    for wanted in (1, 16):  # in the first method, and in the second
+    for wanted in moments:
         deadline = time.monotonic() + 300
         while process.poll() is None and checkpoints(torn) < wanted and time.monotonic() < deadline:
             time.sleep(0.005)

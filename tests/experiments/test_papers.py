@@ -91,7 +91,7 @@ def test_studies_on_generated_data_build_at_reduced_with_equal_budgets(name):
 
 
 # Compiling all of them takes minutes: by default one study of each kind, the others on demand.
-QUICK = ("ca_fed_fig1a", "cvar_toy_four", "sa_fig2", "slides_fednova", "beyond_phones")
+QUICK = ("ca_fed_fig1a", "sa_fig2", "slides_fednova", "beyond_phones")
 
 
 @pytest.mark.parametrize(

@@ -207,18 +207,18 @@ def test_a_wide_interval_is_not_called_level():
     for never in ("level", "answer stays."):
         assert never not in text
     facts = {"verdict": {"reference": "a"}, "kind": "accuracy", "seeds": 4, "scenarios": [], "relaxed": []}
-    ((_, sentence, changed),) = changes({**facts, "horizons": rows})
-    assert (sentence, changed) == (
+    ((_, sentence, outcome),) = changes({**facts, "horizons": rows})
+    assert (sentence, outcome) == (
         "After 4 rounds, half of the run, a has the best mean, but 4 seeds cannot tell b (−11.50 points; 95% interval "
-        "−37.89 to +14.89) from it.", False,
+        "−37.89 to +14.89) from it.", "cannot tell",
     )  # fmt: skip
     case = against(runs, ["a", "b"], "b", "recorded")
-    ((_, sentence, changed),) = changes(
+    ((_, sentence, outcome),) = changes(
         {**facts, "verdict": {"reference": "b"}, "horizons": [{"share": 0.5, "rounds": 4, **(case or {})}]}
     )
     assert sentence.startswith("After 4 rounds, half of the run, a ends 11.50 points above b (95% interval −")
     assert sentence.endswith("), which 4 seeds cannot tell from chance.")
-    assert not changed
+    assert outcome == "cannot tell"
 
 
 def test_who_is_level_on_generated_fleets_is_named():

@@ -7,7 +7,7 @@ from fedtide.availability import Fleet
 from fedtide.fleet import Lengths, Slots
 from fedtide.fleet.lengths import lengths, supported
 from fedtide.fleet.model import Profile
-from fedtide.fleet.runs import again, again_of, expected, law
+from fedtide.fleet.runs import again, expected, law
 from fedtide.fleet.simulable import going_on, whole_runs
 from fedtide.fleet.spread import Seen, spread_out, stretched
 from fedtide.fleet.together import pair_correlation
@@ -59,14 +59,19 @@ def test_any_thresholds_with_the_clocks_values_are_the_clock():
         np.array([1.0, 0.9, 0.3]),
         0.6 * np.sin(np.arange(48) / 48 * 2 * np.pi),
     )
-    found = again_of(pi, pi[:, None] * (1 + swing[:, None] * clock))
-    for mine, other in zip(found, again(pi, swing, clock), strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-9)
+    # Its parts written out for thresholds π (1 + swing · clock).
+    least, up, down = np.minimum(clock, np.roll(clock, -1)), np.maximum(clock, 0), np.minimum(clock, 0)
+    stay, beyond = pi * (1 + swing * np.minimum(least, 0).mean()), pi * swing * np.maximum(least, 0).mean()
+    crossing = (down * np.roll(up, -1)).mean() + (up * np.roll(down, -1)).mean()
+    between = pi / (1 - pi) * (2 * swing * up.mean() + swing**2 * crossing)
+    found = again(pi, pi[:, None] * (1 + swing[:, None] * clock))
+    np.testing.assert_allclose(found.never_changing, stay + beyond, rtol=1e-9)
+    np.testing.assert_allclose(found.slope, stay / pi + beyond / (1 - pi) - between, rtol=1e-9)
 
 
 def test_changes_without_a_clock_are_those_of_a_chain():
     pi, lam = np.array([0.1, 0.5, 0.9]), np.array([0.3, 0.8, 0.99])
-    found = again(pi, np.ones(3), np.zeros(48)).changes(pi, lam)
+    found = again(pi, np.repeat(pi[:, None], 48, 1)).changes(pi, lam)
     np.testing.assert_allclose(found, pi * (1 - pi) * (1 - lam), rtol=1e-12)
 
 

@@ -108,13 +108,11 @@ class Fleet(Habitual):
             self._set_turns(pi, np.exp(-self.round_seconds / 3600 / hours))
 
     def _set_turns(self, pi: np.ndarray, wanted: np.ndarray) -> None:
-        from fedtide.fleet.runs import Again, again, again_of
+        from fedtide.fleet.runs import Again, again
 
         inner = np.clip(pi, 1e-7, 1 - 1e-7)
-        twice = again(inner, np.asarray(self.swing, np.float64), self._clock())
-        if self.habit is not None:
-            parts = [again_of(inner[some], self._presence(some)) for some in self._chunks()]
-            twice = Again(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+        parts = [again(inner[some], self._presence(some)) for some in self._chunks()]
+        twice = Again(*(np.concatenate(each) for each in zip(*parts, strict=True)))
         changes = twice.changes(inner, wanted)
         alone = lag_one(pi, twice.never_changing - twice.slope * changes)
         self._set(turns=turns(inner, changes, self.stays, self.absences, self.round_seconds / 3600))

@@ -41,11 +41,11 @@ class Habitual(Daily):
         """Checked habit, and what keeps the means of clients."""
         if habit is None:
             return None, None
-        from fedtide.fleet.waves import balance
+        from fedtide.fleet.waves import FURTHEST, balance
 
         habit = np.asarray(habit, np.float64)
         fine = habit.ndim == 2 and len(habit) == self.clients and habit.shape[1] in range(2, _MOST + 1, 2)
-        fine = fine and bool((np.abs(habit) <= 50).all())
+        fine = fine and bool((np.abs(habit) <= FURTHEST).all())
         allowed = f"{self.clients} rows of 2, 4, … {_MOST} numbers (log odds, cosine and sine of each wave)"
         require(fine, "habit", f"an array of shape {habit.shape}", allowed)
         parts = [balance(self._shared(some), self._wave(some, habit)) for some in self._chunks()]

@@ -9,7 +9,6 @@ from jax import Array
 from fedtide.errors import require
 from fedtide.streams import Stream
 
-_MOST = 200  # classes of lengths
 _FOREVER = 2.0**30  # rounds; more are counted as that many
 
 
@@ -84,7 +83,7 @@ def lengths_of(field: str, value: Any) -> Any:
     """Checked (hours between which lengths lie, shares of them), or None."""
     if value is None:
         return None
-    from fedtide.fleet.model import Lengths
+    from fedtide.fleet.model import MOST_BOUNDS, Lengths
 
     allowed = "[hours, share]: two or more increasing hours, and the share of runs between each two of them"
     try:
@@ -92,7 +91,7 @@ def lengths_of(field: str, value: Any) -> Any:
     except (TypeError, ValueError):
         require(False, field, value, allowed)
         raise
-    fine = 2 <= len(hours) <= _MOST and len(share) == len(hours) - 1 and bool(np.isfinite([*hours, *share]).all())
+    fine = 2 <= len(hours) <= MOST_BOUNDS and len(share) == len(hours) - 1 and bool(np.isfinite([*hours, *share]).all())
     fine = fine and hours[0] > 1e-6 and bool((np.diff(hours) > 0).all()) and min(share) >= 0 and sum(share) > 0
     require(fine, field, value, allowed)
     total = sum(share)

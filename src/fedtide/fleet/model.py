@@ -54,6 +54,9 @@ class Cluster(NamedTuple):
     hours: float  # relaxation time of what is common
 
 
+MOST_BOUNDS = 200  # of classes of lengths
+
+
 class Lengths(NamedTuple):
     """How long the stays, or the absences, of a typical device last: share[i] of them hours[i] to hours[i + 1]."""
 

@@ -97,20 +97,9 @@ class Again(NamedTuple):
         return np.clip(found, 1e-6 * pi * (1 - pi), np.minimum(pi, 1 - pi))
 
 
-def again(pi: np.ndarray, swing: np.ndarray, clock: np.ndarray) -> Again:
+def again(pi: np.ndarray, threshold: np.ndarray) -> Again:
     """Of a level that is uniform below π in a stay, above it in an absence, drawn anew with every run, and there while
-    it is below π (1 + swing · clock). π in (0, 1); `clock` d in each round until the time of day is the same again."""
-    after = np.roll(clock, -1)
-    least, up, down = np.minimum(clock, after), np.maximum(clock, 0), np.minimum(clock, 0)
-    stay = pi * (1 + swing * np.minimum(least, 0).mean())  # the same stay in both rounds
-    beyond = pi * swing * np.maximum(least, 0).mean()  # the same absence, there because π is up
-    crossing = (down * np.roll(up, -1)).mean() + (up * np.roll(down, -1)).mean()
-    between = pi / (1 - pi) * (2 * swing * up.mean() + swing**2 * crossing)  # a stay and an absence, there in both
-    return Again(stay + beyond, stay / pi + beyond / (1 - pi) - between)
-
-
-def again_of(pi: np.ndarray, threshold: np.ndarray) -> Again:
-    """The same for any thresholds [N, rounds], whose mean is π, until the time of day is the same again."""
+    it is below the threshold [N, rounds] until the time of day is the same again, of mean π. π in (0, 1)."""
     level, after = pi[:, None], np.roll(threshold, -1, 1)
     least = np.minimum(threshold, after)
     stay, beyond = np.minimum(least, level).mean(1), np.maximum(least - level, 0).mean(1)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedtide.fleet.model import Profile
-from fedtide.fleet.runs import Law, again, again_of, expected
+from fedtide.fleet.runs import Law, again, expected
 from fedtide.fleet.slots import DAY, HERE, UNKNOWN, Slots
 from fedtide.fleet.waves import balance, bent, waves
 
@@ -37,12 +37,12 @@ def simulable(
         threshold = pi[:, None] * (1 + swing[:, None] * clock)
         once = pi * (1 + swing * np.minimum(clock, after).mean())
         twice = pi**2 * (1 + swing**2 * (clock * after).mean())
-        turns = again(pi, swing, clock)
+        turns = again(pi, threshold)
     else:
         times, place = clock_times(slots, profile)
         cycle = presence(slots, profile, pi, times, habit)
         later = np.roll(cycle, -1, 1)
-        once, twice, turns = np.minimum(cycle, later).mean(1), (cycle * later).mean(1), again_of(pi, cycle)
+        once, twice, turns = np.minimum(cycle, later).mean(1), (cycle * later).mean(1), again(pi, cycle)
         threshold = cycle[:, place]
     kept = np.clip((pi**2 + lam * pi * (1 - pi) - twice) / np.maximum(once - twice, 1e-9), 0, 1 - 1e-6)
     return Simulable(pi, kept, turns.changes(pi, lam), threshold, (state == UNKNOWN).T, round_hours)

@@ -10,8 +10,8 @@ import polars as pl
 
 from fedtide.errors import FedtideError, InvalidInput
 from fedtide.files import atomic
-from fedtide.fleet.model import Cluster, Distribution, FleetModel, Habits, Lengths, Profile
-from fedtide.fleet.waves import HABIT, HARMONICS
+from fedtide.fleet.model import MOST_BOUNDS, Cluster, Distribution, FleetModel, Habits, Lengths, Profile
+from fedtide.fleet.waves import FURTHEST, HABIT, HARMONICS
 from fedtide.fleet.written import FORMAT, TABLES, Written, list_in, number_in
 from fedtide.tomls import dumps
 
@@ -22,8 +22,7 @@ _NUMBERS = (
     "hours", "on_given_on", "on_given_on_se", "on_given_off", "on_given_off_se", "raw_availability", "raw_correlation",
 )  # fmt: skip
 _FURTHEST = 200_000_000_000  # seconds from 1970: calendars end in the year 9999
-_FURTHEST_HABIT = 50  # log odds; see availability.Fleet
-_LONGEST, _MOST_HOURS = 1e6, 200  # hours of a run; bounds of classes of runs
+_LONGEST = 1e6  # hours of a run
 _NULLABLE = ("raw_availability", "raw_correlation")
 
 
@@ -216,8 +215,8 @@ def _lengths(written: Written, table: str) -> Lengths | None:
     if not any(written.has(table, key) for key in Lengths._fields):
         return None
     hours, share = written.list(table, "hours", 1e-5, _LONGEST), written.list(table, "share", 0)
-    if not 2 <= len(hours) <= _MOST_HOURS or (np.diff(hours) <= 0).any():
-        allowed = f"2 to {_MOST_HOURS} hours, each more than the one before"
+    if not 2 <= len(hours) <= MOST_BOUNDS or (np.diff(hours) <= 0).any():
+        allowed = f"2 to {MOST_BOUNDS} hours, each more than the one before"
         raise InvalidInput(f"{table}.hours", list(hours), allowed)
     if len(share) != len(hours) - 1 or sum(share) <= 0:
         allowed = f"{len(hours) - 1} shares, one between each two hours, not all 0"
@@ -274,10 +273,8 @@ def _devices(path: Path, devices: int, rounds: int, clusters: int) -> pl.DataFra
         each = table[HABIT]
         if each.dtype != pl.List(pl.Float64) or each.null_count() or (each.list.len() != 2 * HARMONICS).any():
             raise FedtideError(f"{path}: the column {HABIT} is not of {2 * HARMONICS} numbers a device")
-        if not (np.abs(each.list.explode().to_numpy()) <= _FURTHEST_HABIT).all():
-            raise FedtideError(
-                f"{path}: the column {HABIT} is not of numbers from −{_FURTHEST_HABIT} to {_FURTHEST_HABIT}"
-            )
+        if not (np.abs(each.list.explode().to_numpy()) <= FURTHEST).all():
+            raise FedtideError(f"{path}: the column {HABIT} is not of numbers from −{FURTHEST} to {FURTHEST}")
     if len(table) != devices or (table["record"].list.len() != rounds).any():
         raise FedtideError(f"{path}: not the {devices} devices of {rounds} rounds that {TOML} speaks of")
     if table["cluster"].min() < -1 or table["cluster"].max() >= clusters:  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]

@@ -74,7 +74,7 @@ def _positive(model: FleetModel) -> str:
         return f"{head}{'the one device' if total == 1 else f'each of the {total} devices'} was here in this record."
     parts = []
     if never:
-        was = "device was" if never == 1 else "devices were"
+        was = f"{'device' if total == 1 else 'devices'} {'was' if never == 1 else 'were'}"
         parts.append(
             f"{never} of {total} {was} never here ({percent(never / total)} %). No method can learn from data that it"
             " never meets; weights 1/π do not exist for them, and the target has to leave them out or accept the bias"

@@ -4,6 +4,7 @@ import numpy as np
 
 DAY = 86_400  # seconds
 HABIT = "habit"  # the column of devices that has their waves
+FURTHEST = 50  # log odds of a wave
 HARMONICS = 4  # waves of a day, of half, a third and a quarter of one
 
 # Median over devices of the difference of a day's highest and lowest log odds, over σ: of eight times 50,000 days drawn

@@ -1,12 +1,13 @@
 """When a recommendation would change, in words: at other horizons, on other fleets, with fewer limits."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from fedtide.report.recommendation_phrases import apart, cannot_tell, interval, listed, share
 from fedtide.report.statistics import Metric
 from fedtide.report.words import clean, count
 
+Outcome = Literal["changes", "stays", "cannot tell"]
 LIMITS = {
     "client_memory": "the limit on a device's memory",
     "server_memory": "the limit on the server's memory",
@@ -15,7 +16,7 @@ LIMITS = {
 }
 
 
-def changes(about: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+def changes(about: Mapping[str, Any]) -> list[tuple[str, str, Outcome]]:
     """When the answer would change: (what, a sentence, whether it does)."""
     reference = about["verdict"]["reference"]
     if reference is None:
@@ -23,14 +24,13 @@ def changes(about: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
     kind, seeds, name, found = about["kind"], about["seeds"], clean(reference), []
     for row in _shorter(about):
         when = f"After {count(row['rounds'], 'round')}, {share(row['share'])} of the run,"
-        found.append(
-            ("A shorter run", f"{when} {_turns(kind, name, reference, row, 'is', 'ends', seeds)}", row["changes"])
-        )
+        told = _turns(kind, name, reference, row, "is", "ends", seeds)
+        found.append(("A shorter run", f"{when} {told}", _outcome(reference, row)))
     for row in about["scenarios"]:
         told = _turns(kind, name, reference, row, "would be", "would end", seeds)
-        found.append(("Another fleet", f"If {row['words']}, {told}", row["changes"]))
+        found.append(("Another fleet", f"If {row['words']}, {told}", _outcome(reference, row)))
     for row in about["relaxed"]:
-        found.append(("Fewer limits", _freed(kind, name, row), row["changes"]))
+        found.append(("Fewer limits", _freed(kind, name, row), _outcome(reference, row)))
     return found
 
 
@@ -41,8 +41,9 @@ def changes_in_short(about: Mapping[str, Any]) -> list[str]:
     cases = [(f"after {count(row['rounds'], 'round')}", row) for row in _shorter(about)]
     cases += [(f"if {row['words']}", row) for row in about["scenarios"]]
     cases += [(f"without {LIMITS[row['constraint']]}", row) for row in about["relaxed"]]
+    outcomes = [_outcome(about["verdict"]["reference"], row) for _, row in cases]
     turned = [f"{when} ({clean(row['best'])})" for when, row in cases if row["changes"]]
-    unclear = sum(not row["changes"] and _open(about["verdict"]["reference"], row) for _, row in cases)
+    unclear = outcomes.count("cannot tell")
     rest, said = len(cases) - len(turned) - unclear, []
     if turned:
         said.append(f"the answer would change {listed(turned)}")
@@ -57,11 +58,15 @@ def changes_in_short(about: Mapping[str, Any]) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}." for text in ["; ".join(said)] if text]
 
 
-def _open(reference: str, row: Mapping[str, Any]) -> bool:
-    """Whether noise hides who is best: another may be better than the reference by more than matters."""
+def _outcome(reference: str, row: Mapping[str, Any]) -> Outcome:
+    """Whether the answer is another; noise may hide it: another may be better than the reference by more than matters."""
+    if row["changes"]:
+        return "changes"
     if "freed" in row:  # who could be used besides
-        return bool(row["open"])
-    return bool(row["untold"]) if row["best"] == reference else reference in row["untold"]
+        hidden = row["open"]
+    else:
+        hidden = row["untold"] if row["best"] == reference else reference in row["untold"]
+    return "cannot tell" if hidden else "stays"
 
 
 def _cases(number: int, which: str) -> str:

@@ -83,13 +83,6 @@ def identity(monkeypatch):
         monkeypatch.setattr(TaskIdentity, name, 1)
 
 
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch):
-    """What Flower's processes turn on for themselves would stay on in this one."""
-    for name in ("clients", "servers"):
-        monkeypatch.setattr(f"fedtide.adapters.flower.{name}.use_persistent_cache", lambda: None)
-
-
 @pytest.fixture
 def federation(tmp_path, blobs):
     """Makes a federation of the twelve clients of `blobs` with these settings: .grid, .nodes, .serve()."""

@@ -1,7 +1,9 @@
 """Time of a round: 100 clients, 60→10 softmax regression, 200 samples each, 50 a round, 5 steps of batch 32."""
 
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,7 @@ from common import best_of
 import fedtide
 from fedtide.problems.classification import classification
 from fedtide.problems.models import softmax_regression
-from fedtide.simulation import engine
+from fedtide.simulation import calls, engine
 from fedtide.simulation.setup import Setup, batch
 from fedtide.work import Steps
 
@@ -25,24 +27,36 @@ def data() -> list[tuple[np.ndarray, np.ndarray]]:
     return list(zip(draw, labels, strict=True))
 
 
-def fedtide_rounds(replicas: int) -> dict[str, float]:
-    """Seconds a round and replica, and seconds to compile, of a stretch of rounds as `simulate` runs it."""
-    problem = classification(softmax_regression(INPUTS, CLASSES), data(), ridge=RIDGE)
+def one_stretch(replicas: int, clients: int = CLIENTS) -> tuple[Setup, fedtide.Method]:
+    """The federation whose first stretch of rounds is measured, as `simulate` runs it. More clients: fewer samples."""
+    drawn, each = data(), -(-SAMPLES * CLIENTS // clients)
+    several = [tuple(a[:each] for a in drawn[k % CLIENTS]) for k in range(clients)]
+    problem = classification(softmax_regression(INPUTS, CLASSES), several, ridge=RIDGE)  # pyright: ignore
     method = fedtide.methods.fedavg(rate=RATE, clients=COHORT, work=Steps(STEPS, BATCH))
-    options = {"history": 0, "record_clients": False, "chunk": None}
     rounds = 50 if jax.default_backend() == "cpu" else 200
     longer = rounds + 1  # so that the evaluation falls outside the measured stretch
     setup = Setup(
-        problem, fedtide.availability.Always(CLIENTS), {"FedAvg": method}, rounds=longer, seeds=replicas,
-        evaluate_every=longer, **options,
+        problem, fedtide.availability.Always(clients), {"FedAvg": method}, rounds=longer, seeds=replicas,
+        evaluate_every=longer, history=0, record_clients=False, chunk=None,
     )  # fmt: skip
     assert setup.plan[0].length == rounds  # one stretch, no evaluation in it, as in the loop
-    return stretch_seconds(setup, method)
+    return setup, method
+
+
+def fedtide_rounds(replicas: int) -> dict[str, float]:
+    """Seconds per round and replica, and seconds to compile."""
+    return stretch_seconds(*one_stretch(replicas))
 
 
 def stretch_seconds(setup: Setup, method: fedtide.Method) -> dict[str, float]:
-    """Seconds a round and replica of the first stretch, and seconds to compile it."""
-    span, traces, replicas = setup.plan[0], setup.traces, len(setup.seed_list)
+    """Seconds per round and replica of the first stretch, and seconds to compile it."""
+    run, compiled = compiled_stretch(setup, method)
+    return {"seconds": best_of(run, repetitions=15) / setup.plan[0].length / len(setup.seed_list), "compile": compiled}
+
+
+def compiled_stretch(setup: Setup, method: fedtide.Method) -> tuple[Callable[[], object], float]:
+    """(a function that runs the first stretch once more, seconds to compile it)."""
+    span, traces = setup.plan[0], setup.traces
     settings, trace = batch([method]), traces[span]
     shape = setup.shape(method, span, setup.choose_chunk(method))
     carry = engine.start(settings, setup.problem, setup.population, setup.seeds, traces.past, 0)
@@ -57,7 +71,25 @@ def stretch_seconds(setup: Setup, method: fedtide.Method) -> dict[str, float]:
         carry, _ = program(settings, *fixed, carry, jnp.int32(0), trace)
         return carry
 
-    return {"seconds": best_of(run, repetitions=15) / span.length / replicas, "compile": compiled}
+    return run, compiled
+
+
+def checks(repetitions: int = 30) -> list[dict[str, object]]:
+    """What checking every decision costs: the same stretch with and without, in turns."""
+    rows: list[dict[str, object]] = []
+    for clients, replicas in ((CLIENTS, 1), (CLIENTS, 10), (100_000, 1)):
+        setup, method = one_stretch(replicas, clients)
+        checked, _ = compiled_stretch(setup, method)
+        with mock.patch.object(calls, "fault", return_value=jnp.int32(0)):
+            jax.clear_caches()  # else the program is the one that was traced before
+            unchecked, _ = compiled_stretch(setup, method)
+        pairs = [(best_of(checked, 3), best_of(unchecked, 3)) for _ in range(repetitions)]
+        with_, without = (1e3 * min(times) / setup.plan[0].length / replicas for times in zip(*pairs, strict=True))
+        ratio = statistics.median(a / b for a, b in pairs)
+        row = {"clients": clients, "replicas": replicas, "ms per round": with_, "unchecked": without}
+        rows.append(row | {"cost %": 100 * (ratio - 1)})
+        jax.clear_caches()
+    return rows
 
 
 def limits() -> dict[str, float]:

@@ -1,6 +1,6 @@
 """All benchmarks: prints tables, writes JSON.
 
-python benchmarks/run.py                      # rounds and models (against PyTorch), methods, scale, demo
+python benchmarks/run.py                      # rounds and models (against PyTorch), checks, methods, scale, demo
 python benchmarks/run.py rounds --no-torch --replicas 1 100 --json out.json
 python benchmarks/run.py models --models lenet5 resnet9
 taskset -c 0 python benchmarks/run.py models  # on one core, by CPU time: for a busy machine
@@ -19,7 +19,7 @@ from common import machine, print_table, write_json
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    everything = ["rounds", "models", "methods", "scale", "demo"]
+    everything = ["rounds", "checks", "models", "methods", "scale", "demo"]
     parser.add_argument("which", nargs="*", choices=[*everything, []], help="default: all")
     parser.add_argument("--no-torch", action="store_true", help="leave out the comparison (needs torch)")
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10], help="replicas that run side by side")
@@ -35,6 +35,9 @@ def main() -> None:
     if "rounds" in which:
         found["rounds"] = rounds.measure(found["machine"], options.replicas, not options.no_torch)  # pyright: ignore
         print_table("A round: 50 of 100 clients, 60→10 softmax regression, 5 steps of batch 32", found["rounds"])  # pyright: ignore
+    if "checks" in which:
+        found["checks"] = rounds.checks()
+        print_table("What checking every decision costs, in the same round", found["checks"])  # pyright: ignore
     if "models" in which:
         found["models"] = models.measure(not options.no_torch, options.profile, options.models, options.chunk)
         print_table("A round of a network: clients × steps × batch, of 30 clients", found["models"])  # pyright: ignore

@@ -154,8 +154,9 @@ def marked(choices: list[Choice]) -> list[Any]:
 @pytest.mark.parametrize("choice", marked(covering()))
 def test_it_runs_and_keeps_the_laws(choice, world, haste):
     method = method_of(choice)
-    before, (carries, (rounds, clients)) = jax.tree.map(np.asarray, _play(method, world, haste))
+    before, (carries, (rounds, clients, faults)) = jax.tree.map(np.asarray, _play(method, world, haste))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((carries.w, rounds.step, clients.weight)))
+    assert not faults.any()
     assert not (clients.invited & ~world.available).any()
     assert (clients.weight[~clients.invited] == 0).all()
     np.testing.assert_array_equal(rounds.invited, clients.invited.sum(1))

@@ -71,7 +71,7 @@ def test_distances_are_those_of_the_labels():
     distance = np.asarray(GraphSpread(3).init(POPULATION).distance)
     np.testing.assert_array_equal(distance, distance.T)
     assert not distance.diagonal().any()
-    assert distance.max() == 1
+    assert distance.max() == pytest.approx(1, rel=1e-6)  # a compiled division may be a product with the inverse
     same = KIND[:, None] == KIND[None, :]
     assert distance[same].max() < 0.01 * distance[~same].min()
 

@@ -14,6 +14,7 @@ from jax import Array
 from fedtide.adapters.trees import named
 from fedtide.errors import FedtideError, require, whole
 from fedtide.methods.base import Method, title_of
+from fedtide.simulation import calls
 from fedtide.simulation.cohorts import capacity_for
 from fedtide.simulation.replica import Carry, settle
 from fedtide.simulation.setup import batch
@@ -130,10 +131,13 @@ class Coordinator:
         for client in np.flatnonzero(opening.asked):
             loss[client] = losses[int(client)]
         with jax.default_device(self._cpu):
-            decision, participation = _decide(
+            decision, participation, fault = _decide(
                 self.method, self.carry, np.int32(opening.round), opening.available, opening.estimate, opening.asked,
                 loss, self.seed,
             )  # fmt: skip
+        if fault:
+            what = calls.explain(self.method.participation, int(fault), self.clients)
+            raise FedtideError(f"round {opening.round + 1}: {what}")
         return Choice(opening, np.asarray(decision.invited), np.asarray(decision.weight), participation)
 
     def finish(
@@ -244,19 +248,20 @@ def _first_row(method: Method, population: Population, w: Array, client: Array) 
 
 @jax.jit
 def _begin(method: Method, carry: Carry, t: Array, available: Array, seed: Array) -> tuple[Estimate, State, Array]:
-    estimate, estimator = method.estimator.update(carry.estimator, available)
+    estimate, estimator = calls.update(method.estimator, carry.estimator, available)
     nobody, nothing = jnp.zeros_like(available), jnp.zeros(len(available), carry.w.dtype)
     seen = Observation(available, estimate, nothing, nobody, t, Stream(seed, Purpose.PARTICIPATION, t))
     policy = method.participation
-    return estimate, estimator, policy.candidates(carry.participation, seen) if policy.needs_losses else nobody
+    return estimate, estimator, calls.candidates(policy, carry.participation, seen) if policy.needs_losses else nobody
 
 
 @jax.jit
 def _decide(
     method: Method, carry: Carry, t: Array, available: Array, estimate: Estimate, asked: Array, loss: Array, seed: Array
-) -> tuple[Decision, State]:
+) -> tuple[Decision, State, Array]:
     seen = Observation(available, estimate, loss, asked, t, Stream(seed, Purpose.PARTICIPATION, t))
-    return method.participation.decide(carry.participation, seen)
+    decision, state = calls.decide(method.participation, carry.participation, seen)
+    return decision, state, calls.fault(seen, decision, len(available), len(available))
 
 
 _settle = jax.jit(settle)
@@ -264,7 +269,7 @@ _settle = jax.jit(settle)
 
 @jax.jit
 def _served(method: Method, carry: Carry) -> Array:
-    return method.server.serve(carry.server, carry.w)
+    return calls.serve(method.server, carry.server, carry.w)
 
 
 def _zeros(shape: Any) -> np.ndarray:

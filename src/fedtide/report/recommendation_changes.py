@@ -59,7 +59,7 @@ def changes_in_short(about: Mapping[str, Any]) -> list[str]:
 
 
 def _outcome(reference: str, row: Mapping[str, Any]) -> Outcome:
-    """Whether the answer is another; noise may hide it: another may be better than the reference by more than matters."""
+    """Whether the answer is another; noise may hide one that is better than the reference by more than matters."""
     if row["changes"]:
         return "changes"
     if "freed" in row:  # who could be used besides

@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from fedtide.methods.base import Method
+from fedtide.simulation import calls
 from fedtide.simulation.measures import EvaluationRecord, summarise
 from fedtide.simulation.replica import Carry, Shape, Stretch, replica, unraveller
 from fedtide.streams import Purpose, Stream
@@ -28,7 +29,7 @@ def start(method: Method, problem: Problem, population: Population, seeds: Array
         w, _ = ravel_pytree(problem.init(Stream(seed, Purpose.MODEL).key()))
         estimator = method.estimator.init(population)
         if history:
-            estimator, _ = jax.lax.scan(lambda s, a: (method.estimator.update(s, a)[1], None), estimator, trace)
+            estimator, _ = jax.lax.scan(lambda s, a: (calls.update(method.estimator, s, a)[1], None), estimator, trace)
         return Carry(
             w,
             estimator,
@@ -92,7 +93,7 @@ def replica_mesh(devices: int) -> Mesh:
 @jax.jit
 def served(method: Method, carry: Carry) -> Array:
     """The models to hand out [G, R, d]."""
-    return jax.vmap(lambda m, c: jax.vmap(m.server.serve)(c.server, c.w))(method, carry)
+    return jax.vmap(lambda m, c: jax.vmap(functools.partial(calls.serve, m.server))(c.server, c.w))(method, carry)
 
 
 @jax.jit

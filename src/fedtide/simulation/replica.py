@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from fedtide.methods.base import Method
 from fedtide.rows import weighted_rows
+from fedtide.simulation import calls
 from fedtide.simulation.cohorts import gather, scatter
 from fedtide.simulation.measures import EvaluationRecord, selection_skew, summarise
 from fedtide.streams import Purpose, Stream
@@ -65,6 +66,7 @@ class Stretch(NamedTuple):
 
     rounds: RoundRecord  # [B, E]
     clients: ClientRecord | tuple[()]  # [B, E, N] where clients are recorded
+    faults: Array  # [B, E] what is wrong with the round's decision: 0, or as `calls.explain` says
     evaluation: EvaluationRecord | tuple[()]  # [B] where the stretch evaluates
     by_client: Evaluation | tuple[()]  # [B, N] where it evaluates and clients are recorded
 
@@ -108,21 +110,21 @@ class Replica(NamedTuple):
 
     def block(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, Stretch]:
         """Some rounds, then an evaluation."""
-        carry, (rounds, clients) = jax.lax.scan(self.round, carry, inputs)
+        carry, (rounds, clients, faults) = jax.lax.scan(self.round, carry, inputs)
         if not self.shape.evaluates:
-            return carry, Stretch(rounds, clients, (), ())
-        by_client = self.problem.evaluate(self.unravel(self.method.server.serve(carry.server, carry.w)))
+            return carry, Stretch(rounds, clients, faults, (), ())
+        by_client = self.problem.evaluate(self.unravel(calls.serve(self.method.server, carry.server, carry.w)))
         skew = self._skew(carry.participation, inputs[0][-1], by_client)
         summary = summarise(by_client, self.population.importance, skew)
-        return carry, Stretch(rounds, clients, summary, by_client if self.shape.record_clients else ())
+        return carry, Stretch(rounds, clients, faults, summary, by_client if self.shape.record_clients else ())
 
-    def round(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, tuple[RoundRecord, Any]]:
+    def round(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, tuple[RoundRecord, Any, Array]]:
         """availability → estimator → participation → solver → aggregation → server."""
         t, available = inputs
         method = self.method
-        estimate, estimator = method.estimator.update(carry.estimator, available)
+        estimate, estimator = calls.update(method.estimator, carry.estimator, available)
         seen = self._ask(carry, t, available, estimate)
-        decision, participation = method.participation.decide(carry.participation, seen)
+        decision, participation = calls.decide(method.participation, carry.participation, seen)
         training, cohort = self._cohorts(decision)
         before = jax.tree.map(lambda a: a[training.client], carry.solver.client)
         updates, after = self._train(carry.w, t, training, cohort, before, carry.solver.shared)
@@ -131,7 +133,8 @@ class Replica(NamedTuple):
         kept = jax.tree.map(lambda new, old: scatter(training, new, old), rows, carry.solver.client)
         change = jnp.sqrt(((settled.w - carry.w) ** 2).sum())
         record = self._record(available, decision, cohort, updates, change)
-        return settled._replace(solver=Memory(kept, settled.solver.shared)), record
+        fault = calls.fault(seen, decision, self.shape.query_capacity, self.shape.capacity)
+        return settled._replace(solver=Memory(kept, settled.solver.shared)), (*record, fault)
 
     def one_step(self, w: Array) -> tuple[Array, Array]:
         """A single client's single gradient: what memory estimates look at."""
@@ -156,7 +159,7 @@ class Replica(NamedTuple):
         seen = Observation(available, estimate, nothing, nobody, t, Stream(self.seed, Purpose.PARTICIPATION, t))
         if not policy.needs_losses:
             return seen
-        asked = policy.candidates(carry.participation, seen)
+        asked = calls.candidates(policy, carry.participation, seen)
         rows = gather(Decision(asked, nothing), self.shape.query_capacity)
         answer = functools.partial(self.loss_of, carry.w, t)
         found = _in_chunks(answer, (rows.client,), self.shape.chunk)
@@ -197,7 +200,7 @@ class Replica(NamedTuple):
             task = Task(steps, gradient, t, work.a_pass(size), unroll)
         else:
             task = Task(mine, self._gradient(draw), t, work.a_pass(size))
-        trained = solver.train(w, task, row, shared)
+        trained = calls.train(solver, w, task, row, shared)
         numbers = jax.tree.map(jnp.asarray, trained._replace(w=()))
         return w - trained.w, numbers
 
@@ -259,14 +262,14 @@ def settle(
 
     Needs no data: a simulation and a real federation do the same. The clients' own rows in `carry` stay as they are.
     """
-    participation = method.participation.learn(carry.participation, cohort, updates)
-    direction, aggregation = method.aggregation.combine(carry.aggregation, cohort, updates)
-    w, server = method.server.step(carry.server, carry.w, direction)
+    participation = calls.learn(method.participation, carry.participation, cohort, updates)
+    direction, aggregation = calls.combine(method.aggregation, carry.aggregation, cohort, updates)
+    w, server = calls.step(method.server, carry.server, carry.w, direction)
     # A round without updates leaves model and server as they were, unless the aggregation has some in memory.
     moves = cohort.present.any() | method.aggregation.moves_when_empty
     w, server = jax.tree.map(lambda new, old: jnp.where(moves, new, old), (w, server), (carry.w, carry.server))
-    w, server = method.server.end_round(server, w, t)
-    shared, rows = method.solver.close(carry.solver.shared, cohort, updates, before, after, w)
+    w, server = calls.end_round(method.server, server, w, t)
+    shared, rows = calls.close(method.solver, carry.solver.shared, cohort, updates, before, after, w)
     return Carry(w, carry.estimator, participation, Memory(carry.solver.client, shared), aggregation, server), rows
 
 

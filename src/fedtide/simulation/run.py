@@ -11,7 +11,7 @@ import numpy as np
 from fedtide.errors import CheckpointError
 from fedtide.files import atomic
 from fedtide.methods.base import Method
-from fedtide.simulation import checkpoint, engine
+from fedtide.simulation import calls, checkpoint, engine
 from fedtide.simulation.progress import Progress
 from fedtide.simulation.records import Columns, client_frame, client_rows, initial_rows, round_frame, round_rows
 from fedtide.simulation.setup import Setup, batch
@@ -60,6 +60,10 @@ class MethodRun:
                 method, setup.problem, setup.population, setup.seeds, carry, np.int32(span.first), trace, shape
             )
             stretch = _first(stretch)
+            clients = len(setup.population.sizes)
+            calls.refuse_faults(
+                self.label, self.method.participation, setup.seed_list, span.first, clients, stretch.faults
+            )
             self._keep(
                 round_rows(self.label, setup.seed_list, span, stretch),
                 client_rows(self.label, setup.seed_list, span, np.asarray(trace), stretch),

@@ -9,7 +9,7 @@ import numpy as np
 from fedtide.availability.base import Process
 from fedtide.errors import DoesNotFit, InvalidInput, require
 from fedtide.methods.base import Method
-from fedtide.simulation import engine
+from fedtide.simulation import calls, engine
 from fedtide.simulation.cache import use_persistent_cache
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.simulation.progress import Progress, reporter
@@ -80,7 +80,7 @@ def _together(setup: Setup, method: Method, settings: int) -> tuple[int, int | N
 
 def _run(setup: Setup, settings: Sequence[Method], chunk: int | None) -> Iterator[tuple[int, EvaluationRecord | None]]:
     """Stretch after stretch: the rounds done and the evaluations in it, if any."""
-    method = batch(settings)
+    method, clients = batch(settings), len(setup.population.sizes)
     carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, setup.history)
     carry = engine.spread(carry, setup.devices)
     for span in setup.plan:
@@ -89,4 +89,8 @@ def _run(setup: Setup, settings: Sequence[Method], chunk: int | None) -> Iterato
         carry, stretch = engine.run_stretch(
             method, setup.problem, setup.population, setup.seeds, carry, first, trace, shape
         )
+        for faults in np.asarray(stretch.faults):
+            calls.refuse_faults(
+                settings[0].name, settings[0].participation, setup.seed_list, span.first, clients, faults
+            )
         yield span.end, jax.tree.map(np.asarray, stretch.evaluation) if span.evaluates else None

@@ -1,0 +1,221 @@
+"""Calls of a method's parts, with what they return checked.
+
+Shapes, types and the structure of states are checked when a program is traced: that costs nothing in a run. Whom a
+policy asks and invites, and with what weight, is known in a round only: `fault` makes it one number, which the host
+reads once per segment.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedtide.errors import FedtideError
+from fedtide.types import (
+    Aggregation,
+    Cohort,
+    Decision,
+    Estimate,
+    Estimator,
+    Observation,
+    Participation,
+    Server,
+    Solver,
+    State,
+    Task,
+    Trained,
+    Updates,
+)
+
+
+def update(estimator: Estimator, state: State, available: Array) -> tuple[Estimate, State]:
+    """`Estimator.update`."""
+    call = _Call(estimator, "update")
+    estimate, after = call.pair(estimator.update(state, available), Estimate)
+    for name, value in estimate._asdict().items():
+        call.array(name, value, available.shape, "float")
+    return estimate, call.state(state, after)
+
+
+def candidates(policy: Participation, state: State, seen: Observation) -> Array:
+    """`Participation.candidates`."""
+    asked = policy.candidates(state, seen)
+    return _Call(policy, "candidates").array("the mask", asked, seen.available.shape, "bool")
+
+
+def decide(policy: Participation, state: State, seen: Observation) -> tuple[Decision, State]:
+    """`Participation.decide`."""
+    call = _Call(policy, "decide")
+    decision, after = call.pair(policy.decide(state, seen), Decision)
+    call.array("invited", decision.invited, seen.available.shape, "bool")
+    call.array("weight", decision.weight, seen.available.shape, "float")
+    return decision, call.state(state, after)
+
+
+def learn(policy: Participation, state: State, cohort: Cohort, updates: Updates) -> State:
+    """`Participation.learn`."""
+    return _Call(policy, "learn").state(state, policy.learn(state, cohort, updates))
+
+
+def train(solver: Solver, w: Array, task: Task, row: Any, shared: Any) -> Trained:
+    """`Solver.train`."""
+    call = _Call(solver, "train")
+    trained = call.one(solver.train(w, task, row, shared), Trained)
+    call.array("w", trained.w, w.shape, w.dtype)
+    call.array("loss", trained.loss, (), "float")
+    call.array("steps", trained.steps, (), "int")
+    call.array("mass", trained.mass, () if np.ndim(trained.mass) == 0 else w.shape, "float")
+    call.array("rate", trained.rate, (), "float")
+    call.state(row, trained.row, "row", "the client's row before")
+    return trained
+
+
+def close(
+    solver: Solver, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
+) -> tuple[Any, Any]:
+    """`Solver.close`."""
+    call = _Call(solver, "close")
+    found, rows = call.pair(solver.close(shared, cohort, updates, before, after, model), object)
+    return call.state(shared, found), call.state(after, rows, "rows", "the rows after training")
+
+
+def combine(aggregation: Aggregation, state: State, cohort: Cohort, updates: Updates) -> tuple[Array, State]:
+    """`Aggregation.combine`."""
+    call = _Call(aggregation, "combine")
+    direction, after = call.pair(aggregation.combine(state, cohort, updates), object)
+    call.array("the direction", direction, updates.delta.shape[1:], updates.delta.dtype)
+    return direction, call.state(state, after)
+
+
+def step(server: Server, state: State, w: Array, direction: Array) -> tuple[Array, State]:
+    """`Server.step`."""
+    return _Call(server, "step").model(w, state, server.step(state, w, direction))
+
+
+def end_round(server: Server, state: State, w: Array, round: Array) -> tuple[Array, State]:
+    """`Server.end_round`."""
+    return _Call(server, "end_round").model(w, state, server.end_round(state, w, round))
+
+
+def serve(server: Server, state: State, w: Array) -> Array:
+    """`Server.serve`."""
+    return _Call(server, "serve").array("the model", server.serve(state, w), w.shape, w.dtype)
+
+
+_RULES = (
+    "gives client {client} a weight without inviting it",
+    "gives client {client} a weight that is not finite",
+    "asks client {client} for its loss, which is not available",
+    "invites client {client}, which is not available",
+    "asks more clients for a loss than its query_capacity allows",
+    "invites more clients than its capacity allows",
+)  # the later, the worse
+
+
+def fault(seen: Observation, decision: Decision, query_capacity: int, capacity: int) -> Array:
+    """0 where a decision keeps all rules; else the worst broken rule and the first client that breaks it."""
+    clients, invited = len(seen.available), decision.invited
+    broken = (
+        ~invited & (decision.weight != 0),
+        ~jnp.isfinite(decision.weight),
+        seen.asked & ~seen.available,
+        invited & ~seen.available,
+    )
+    rule = jnp.zeros(clients, jnp.int32)
+    for i, mask in enumerate(broken, 1):
+        rule = jnp.where(mask, i, rule)
+    found = jnp.where(rule > 0, rule * clients - jnp.arange(clients), 0).max()
+    for i, more in enumerate((seen.asked.sum() > query_capacity, invited.sum() > capacity), len(broken) + 1):
+        found = jnp.where(more, i * clients, found)
+    return found
+
+
+def explain(policy: Participation, fault: int, clients: int) -> str:
+    """A fault in words."""
+    rule = -(-fault // clients)
+    return f"{_Call(policy, 'decide')}: {_RULES[rule - 1].format(client=rule * clients - fault)}"
+
+
+def refuse_faults(
+    label: str, policy: Participation, seeds: Sequence[int], first: int, clients: int, faults: np.ndarray
+) -> None:
+    """Raises where a decision broke a rule; `faults` [R, …] are those of round `first` (from 0) and later ones."""
+    if not faults.any():
+        return
+    seed, round_ = np.argwhere(faults.reshape(len(seeds), -1))[0]
+    what = explain(policy, int(faults.reshape(len(seeds), -1)[seed, round_]), clients)
+    raise FedtideError(f"{label}, seed {seeds[seed]}, round {first + 1 + round_}: {what}")
+
+
+_KINDS = {"bool": jnp.bool_, "int": jnp.integer, "float": jnp.floating}
+
+
+class _Call(NamedTuple):
+    """A part's verb, as errors name it."""
+
+    part: object
+    verb: str
+
+    def __str__(self) -> str:
+        return f"{type(self.part).__name__}.{self.verb}"
+
+    def one(self, found: Any, kind: type) -> Any:
+        if not isinstance(found, kind):
+            raise FedtideError(f"{self}: returns {_described(found)}; must be {kind.__name__}")
+        return found
+
+    def pair(self, found: Any, kind: type) -> tuple[Any, Any]:
+        """(value, state). A part that forgets its state returns the value alone, which may be a NamedTuple of two."""
+        if type(found) is not tuple or len(found) != 2:
+            value = "value" if kind is object else kind.__name__
+            raise FedtideError(f"{self}: returns {_described(found)}; must be a pair ({value}, state)")
+        return self.one(found[0], kind), found[1]
+
+    def model(self, w: Array, state: State, found: Any) -> tuple[Array, State]:
+        new, after = self.pair(found, object)
+        return self.array("the model", new, w.shape, w.dtype), self.state(state, after)
+
+    def array(self, name: str, value: Any, shape: tuple[int, ...], kind: Any) -> Any:
+        """The value, if it is an array or a number of this shape and type."""
+        found = _aval(value)
+        wanted = _KINDS[kind] if isinstance(kind, str) else kind
+        if found is None or found.shape != shape or not jnp.issubdtype(found.dtype, wanted):
+            raise FedtideError(f"{self}: {name} is {_described(value)}; must be {_typed(kind, shape)}")
+        return value
+
+    def state(self, before: State, after: State, name: str = "the state", like: str = "as before") -> State:
+        """The new state, if it has the structure, shapes and types of the one before: a loop carries it."""
+        old, new = jax.tree.structure(before), jax.tree.structure(after)
+        if old != new:
+            raise FedtideError(f"{self}: {name} is {_described(after)}; must be {like}, {_described(before)}")
+        for (path, a), b in zip(jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True):
+            if _described(a) != _described(b):
+                where = f"{name}{jax.tree_util.keystr(path)}"
+                raise FedtideError(f"{self}: {where} is {_described(b)}; must be {like}, {_described(a)}")
+        return after
+
+
+def _aval(value: Any) -> Any:
+    """Shape and type of an array or a number; None of anything else."""
+    try:
+        return jax.typeof(value)
+    except TypeError:
+        return None
+
+
+def _described(value: Any) -> str:
+    """An array as float32[3,4]; a tuple with its fields; anything else as its class."""
+    found = _aval(value)
+    if found is not None:
+        return _typed(found.dtype, found.shape)
+    if isinstance(value, tuple):
+        name = type(value).__name__ if hasattr(value, "_fields") else ""
+        return f"{name}({', '.join(_described(item) for item in value)})"
+    return "None" if value is None else f"of type {type(value).__name__}"
+
+
+def _typed(kind: Any, shape: tuple[int, ...]) -> str:
+    return f"{kind}[{','.join(map(str, shape))}]"

@@ -11,7 +11,7 @@ from fedtide import aggregation as a
 from fedtide import participation as p
 from fedtide import servers
 from fedtide import solvers as s
-from fedtide.errors import InvalidInput, flag, number
+from fedtide.errors import InvalidInput, flag, number, whole
 from fedtide.work import RandomSteps
 
 
@@ -98,3 +98,20 @@ def test_parts_of_parts(build, line):
     with pytest.raises(InvalidInput) as caught:
         build()
     assert str(caught.value) == line
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "allowed"),
+    [
+        (-1, (0,), "a whole number, 0 or more"),
+        (True, (0,), "a whole number, 0 or more"),
+        (1.0, (0,), "a whole number, 0 or more"),
+        (2**31, (0,), "a whole number, 2,147,483,647 or less"),
+        (11, (0, 10), "a whole number, 10 or less"),
+    ],
+)
+def test_a_whole_number_has_two_limits(value, limits, allowed):
+    with pytest.raises(InvalidInput) as caught:
+        whole("rounds", value, *limits)
+    assert str(caught.value) == f"rounds = {value!r}: must be {allowed}"
+    assert whole("rounds", np.int64(limits[-1]), *limits) == limits[-1]

@@ -30,13 +30,17 @@ class CheckpointError(FedtideError):
     """A checkpoint that is damaged, or that belongs to another run."""
 
 
-def whole(field: str, value: object, low: int) -> int:
-    """The value as a Python int of at least `low`; NumPy's integers count, booleans and floats do not."""
+LARGEST = 2**31 - 1  # what compiled programs count with
+
+
+def whole(field: str, value: object, low: int, high: int = LARGEST) -> int:
+    """The value as a Python int from `low` to `high`; NumPy's integers count, booleans and floats do not."""
     try:
-        number = -1 if isinstance(value, bool) else operator.index(value)  # pyright: ignore[reportArgumentType]
+        number = operator.index(value)  # pyright: ignore[reportArgumentType]
     except TypeError:
         number = low - 1
     require(number >= low and not isinstance(value, bool), field, value, f"a whole number, {low} or more")
+    require(number <= high, field, value, f"a whole number, {high:,} or less")
     return number
 
 

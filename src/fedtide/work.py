@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import flag, require, whole
+from fedtide.errors import LARGEST, flag, require, whole
 from fedtide.streams import Stream, below, permuted
 from fedtide.types import part
 
@@ -115,6 +115,12 @@ class Epochs(_Minibatches):
 
     def __post_init__(self):
         _whole(self, count=0, batch=1)
+
+    def fit(self, sizes: np.ndarray) -> Self:
+        passes = -(-int(sizes.max()) // self.batch)
+        most = LARGEST // passes
+        require(self.count <= most, "work.count", self.count, f"at most {most:,}: a client has {passes:,} minibatches")
+        return self
 
     def steps(self, stream: Stream, client: Array, size: Array) -> Array:
         return self.count * self.a_pass(size)

@@ -57,7 +57,7 @@ def test_a_folder_that_is_not_empty_is_refused(fedtide, config, known, more):
         ("rate = 0.05", "rat = 0.05",
          "methods[0].rat: unknown; did you mean 'rate'? known: aggregation, clients, estimator, label, local, name, "
          "participation, rate, schedule, server, server_rate, solver, tune, weights"),
-        ("rounds = 4", "rounds = -4", "run.rounds = -4: must be a whole number, 1 or more"),
+        ("rounds = 4", "rounds = -4", "run.rounds = -4: must be a whole number from 1 to 100,000,000"),
         ('"paper_population"', '"paper_population"\nclients = 7',
          "availability: 7 clients, but the problem has 6: both must have the same number"),
         ('"paper_population"', '"markov"\navailability = 0.9\ncorrelation = -0.5',
@@ -190,7 +190,7 @@ def test_demo_runs_the_packaged_configuration_with_other_rounds(fedtide, config,
 def test_demo_refuses_what_cannot_be_run(fedtide):
     result = fedtide("demo", "--rounds", 0)
     assert result.exit_code == 2
-    assert result.stderr == "error: demo.toml: run.rounds = 0: must be a whole number, 1 or more\n"
+    assert result.stderr == "error: demo.toml: run.rounds = 0: must be a whole number from 1 to 100,000,000\n"
     assert list(Path().iterdir()) == []
 
 

@@ -252,7 +252,7 @@ def test_a_problem_of_one_s_own_is_told_what_to_add(monkeypatch, more):
         ("trials = 6", "trial = 6",
          "tune.trial: unknown; did you mean 'trials'? known: rounds, seeds, select, space, trials, validation"),
         ("seeds = 2\n\n[tune.space]", "seeds = [7, 1]\n\n[tune.space]",
-         "tune.seeds: 1 in [run] as well; must be a number of seeds, 1 or more, or a list of different seeds in "
+         "tune.seeds: 1 in [run] as well; must be a number of seeds, 1 to 1,000,000, or a list of different seeds in "
          "[0, 2³²), none of them [run]'s"),
         ("trials = 6", "trials = 6\nvalidation = 1.0",
          "tune.validation = 1.0: must be the share of every client's training samples to choose on, in (0, 1)"),

@@ -81,7 +81,7 @@ class Coordinator:
     def __init__(self, method: Method, population: Population, w: np.ndarray, seed: int = 0):
         refuse_unheard(method)
         self.clients = len(population.sizes)
-        self.seed = np.uint32(whole("seed", seed, 0))
+        self.seed = np.uint32(whole("seed", seed, 0, 2**32 - 1))
         self._cpu = jax.devices("cpu")[0]
         with jax.default_device(self._cpu):
             self.method = jax.tree.map(lambda a: a[0], batch([method]))

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import require
+from fedtide.errors import require, whole
 from fedtide.streams import Purpose, Stream
 from fedtide.types import State
+
+_MOST_CLIENTS = 100_000_000  # numbers that have to be drawn in every round
 
 Numbers = Array | Any
 """A field that takes numbers as users write them (a number, lists, NumPy) and holds them as an array once checked."""
@@ -87,9 +89,7 @@ def count_clients(clients: int | None, *values: Any) -> int | None:
     """`clients` where given, otherwise the length of the first vector among the values."""
     if clients is None:
         return next((len(v) for v in values if np.ndim(v) == 1), None)
-    whole = isinstance(clients, int | np.integer) and not isinstance(clients, bool)
-    require(whole and clients >= 1, "availability.clients", clients, "1 or more")
-    return int(clients)
+    return whole("availability.clients", clients, 1, _MOST_CLIENTS)
 
 
 def per_client(field: str, value: Any, clients: int | None, low: float = 0.0, high: float = 1.0) -> np.ndarray:

@@ -79,7 +79,7 @@ class Fleet(Habitual):
         clients = len(pi)
         hours = per_client("hours", self.hours, clients, 1e-6, np.inf)
         whole("round_seconds", self.round_seconds, 1)
-        whole("start_second", self.start_second, 0)
+        whole("start_second", self.start_second, 0, 2**40)
         profile = np.zeros(24) if self.profile is None else per_client("profile", self.profile, None, -1, 1e3)
         require(len(profile) == 24, "profile", f"{len(profile)} numbers", "24 numbers")
         weekday = None if self.weekday is None else per_client("weekday", self.weekday, None, -1, 1e3)
@@ -215,7 +215,7 @@ class Fleet(Habitual):
         from fedtide.fleet.slots import DAY, Slots
         from fedtide.fleet.waves import HABIT, drawn
 
-        seed, count = whole("population_seed", population_seed, 0), len(model.devices)
+        seed, count = whole("population_seed", population_seed, 0, 2**63), len(model.devices)
         wide = "spread_" if "spread_availability" in model.devices.columns else ""
         names = f"{wide}availability", f"{wide}hours", "cluster"
         pi, hours, member = (model.devices[name].to_numpy() for name in names)

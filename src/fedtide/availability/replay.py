@@ -23,7 +23,7 @@ def replay(path: "str | Path | FleetModel", clients: int | None = None, populati
     from fedtide.fleet.storage import load_model
 
     model = load_model(path) if isinstance(path, str | Path) else path
-    seed = whole("population_seed", population_seed, 0)
+    seed = whole("population_seed", population_seed, 0, 2**63)
     record = whole_days(filled(model, seed), model.round_seconds)
     clients = count_clients(clients) or len(model.devices)
     if clients != len(model.devices):

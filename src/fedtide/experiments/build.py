@@ -33,6 +33,7 @@ from fedtide.methods import Method
 from fedtide.partitioners import Partitioner
 from fedtide.partitioners.base import deferred
 from fedtide.problems.models import MODELS
+from fedtide.simulation.setup import LABEL, RESERVED
 from fedtide.work import Epochs, FullBatch, RandomSteps, Steps, StepsPerClient
 
 
@@ -56,6 +57,8 @@ def build(config: Config) -> Experiment:
     for i, choice in enumerate(config.methods):
         method = build_method(config, i, choice, problem.sizes)
         label = choice.label or methods.find(choice.name).title
+        if label == RESERVED:
+            raise root.key("methods").item(i).key("label").invalid(label, LABEL)
         if label in by_label:
             taken = list(by_label).index(label)
             message = f"'{label}' is taken by methods[{taken}]; give each its own label"

@@ -28,12 +28,17 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraint
 
 from fedtide.errors import did_you_mean
 from fedtide.experiments.place import Place
+from fedtide.simulation.setup import MOST_HISTORY, MOST_ROUNDS, MOST_SEEDS
 from fedtide.tomls import dumps
 
 Word = Annotated[str, StringConstraints(min_length=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
+Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS)]
+Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)] | Annotated[tuple[Seed, ...], Field(min_length=1)]
+_ROUNDS = f"a whole number from 1 to {MOST_ROUNDS:,}"
+_SEEDS = f"a number of seeds, 1 to {MOST_SEEDS:,}, or a list of different seeds in [0, 2³²)"
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -92,12 +97,11 @@ class MethodChoice(Choice):
 class Tune(Table):
     """What `fedtide tune` tries, and how it chooses; the same for every method."""
 
-    trials: Positive = Field(default=35, description="a number of settings to try, the same for every method")
-    seeds: Positive | Annotated[tuple[Seed, ...], Field(min_length=1)] = Field(
-        default=4,
-        description="a number of seeds, 1 or more, or a list of different seeds in [0, 2³²), none of them [run]'s",
+    trials: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = Field(
+        default=35, description=f"a number of settings to try, 1 to {MOST_SEEDS:,}, the same for every method"
     )
-    rounds: Positive | None = Field(default=None, description="a whole number, 1 or more")
+    seeds: Seeds = Field(default=4, description=f"{_SEEDS}, none of them [run]'s")
+    rounds: Rounds | None = Field(default=None, description=_ROUNDS)
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.2, description="the share of every client's training samples to choose on, in (0, 1)"
     )
@@ -110,12 +114,12 @@ class Tune(Table):
 class Run(Table):
     """How long, how often, from which seeds."""
 
-    rounds: Positive = Field(description="a whole number, 1 or more")
-    seeds: Positive | Annotated[tuple[Seed, ...], Field(min_length=1)] = Field(
-        default=1, description="a number of seeds, 1 or more, or a list of different seeds in [0, 2³²)"
-    )
+    rounds: Rounds = Field(description=_ROUNDS)
+    seeds: Seeds = Field(default=1, description=_SEEDS)
     evaluate_every: Positive = Field(default=5, description="a number of rounds, 1 or more")
-    history: Count = Field(default=0, description="a number of rounds observed before the first, 0 or more")
+    history: Annotated[int, Field(ge=0, le=MOST_HISTORY)] = Field(
+        default=0, description=f"a number of rounds observed before the first, 0 to {MOST_HISTORY:,}"
+    )
     record_clients: bool | None = Field(default=None, description="true or false")
     chunk: Positive | None = Field(default=None, description="a number of clients trained at a time, 1 or more")
 

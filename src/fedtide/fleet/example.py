@@ -25,7 +25,7 @@ def write_example(folder: str | Path, devices: int = 60, days: int = 15, seed: i
     """
     devices, days = whole("devices", devices, 12), whole("days", days, 3)
     require(devices < 10_000, "devices", devices, "less than 10,000")
-    random = np.random.default_rng([whole("seed", seed, 0), 0xF1EE7])
+    random = np.random.default_rng([whole("seed", seed, 0, 2**63), 0xF1EE7])
     here = _presence(random, devices, days)
     names = [f"phone-{k:04d}" for k in range(1, devices + 1)]
     windows = _windows(random, names, days)

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import InvalidInput, require
+from fedtide.errors import InvalidInput, require, whole
 from fedtide.problems.importance import Importance, target_importance
+from fedtide.problems.limits import MOST_CLIENTS
 from fedtide.types import Evaluation, part
 
 
@@ -121,7 +122,7 @@ def random_quadratic(
     H_k has random axes and eigenvalues from 1/`condition` to 1 (both attained where dimension ≥ 2), log-uniform in
     between; c_k ~ N(0, `spread`² I). A client's quadratic depends on the seed and its number only.
     """
-    require(clients >= 1, "clients", clients, "1 or more")
+    clients = whole("clients", clients, 1, MOST_CLIENTS)
     require(dimension >= 1, "dimension", dimension, "1 or more")
     require(1 <= condition < np.inf, "condition", condition, "1 or more")
     require(0 <= spread < np.inf, "spread", spread, "0 or more")

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from fedtide.errors import require
+from fedtide.errors import require, whole
 from fedtide.problems.classification import Classification, classification
 from fedtide.problems.importance import Importance
+from fedtide.problems.limits import MOST_CLIENTS
 from fedtide.problems.models import softmax_regression
 
 
@@ -32,7 +33,7 @@ def synthetic_clustered(
     Reference: the code of Rodio et al., "Federated learning under heterogeneous and correlated client availability",
     IEEE/ACM ToN 2024.
     """
-    require(clients >= 1, "clients", clients, "1 or more")
+    clients = whole("clients", clients, 1, MOST_CLIENTS)
     require(0 <= heterogeneity <= 1, "heterogeneity", heterogeneity, "in [0, 1]")
     require(seed >= 0, "seed", seed, "0 or more")
     require(inputs >= 1, "inputs", inputs, "1 or more")

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from fedtide.errors import require
+from fedtide.errors import require, whole
 from fedtide.problems.classification import Classification, classification
 from fedtide.problems.importance import Importance
+from fedtide.problems.limits import MOST_CLIENTS
 from fedtide.problems.models import softmax_regression
 
 
@@ -37,7 +38,7 @@ def synthetic_leaf(
     """
     require(0 <= gamma < np.inf, "gamma", gamma, "0 or more")
     require(0 <= delta < np.inf, "delta", delta, "0 or more")
-    require(clients >= 1, "clients", clients, "1 or more")
+    clients = whole("clients", clients, 1, MOST_CLIENTS)
     require(seed >= 0, "seed", seed, "0 or more")
     require(inputs >= 1, "inputs", inputs, "1 or more")
     require(classes >= 2, "classes", classes, "2 or more")

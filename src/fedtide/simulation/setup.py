@@ -12,16 +12,18 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from fedtide.availability.base import Process
-from fedtide.errors import FedtideError, InvalidInput, require, whole
+from fedtide.errors import FedtideError, InvalidInput, flag, require, whole
 from fedtide.methods.base import Method, title_of
 from fedtide.simulation import engine, memory
 from fedtide.simulation.cohorts import capacity_for
 from fedtide.simulation.replica import Carry, Replica, Shape, unraveller
 from fedtide.simulation.traces import Span, Traces, spans
+from fedtide.streams import Purpose, Stream
 from fedtide.types import Population
 
 log = logging.getLogger("fedtide")
 
+MOST_ROUNDS, MOST_HISTORY, MOST_SEEDS = 100_000_000, 10_000_000, 1_000_000  # more would end in no lifetime
 _STRETCH, _GPU_STRETCH = 50, 200  # rounds between two visits of the host, which a GPU waits for
 _CACHE = 2**20  # bytes near a CPU core
 _RECORD_LIMIT = 50_000_000  # rows of the table of clients that are recorded without being asked for
@@ -45,15 +47,18 @@ class Setup:
         chunk: int | None,
         skew: bool = True,
     ):
-        rounds, history = whole("rounds", rounds, 1), whole("history", history, 0)
+        rounds, history = whole("rounds", rounds, 1, MOST_ROUNDS), whole("history", history, 0, MOST_HISTORY)
         evaluate_every = whole("evaluate_every", evaluate_every, 1)
         chunk = None if chunk is None else whole("chunk", chunk, 1)
+        if record_clients is not None:
+            flag("record_clients", record_clients)
         clients = len(problem.sizes)
         require(
             availability.clients == clients,
             "availability.clients", availability.clients, f"{clients}, as the problem's number of clients",
         )  # fmt: skip
         self.seed_list = _seeds(seeds)
+        memory.refuse_long(rounds, history, len(self.seed_list), len(methods), clients)
         self.seeds = jax.device_put(np.asarray(self.seed_list, np.uint32))
         self.rounds, self.evaluate_every, self.history = rounds, evaluate_every, history
         self.availability, self.chunk = availability, chunk
@@ -142,7 +147,8 @@ class Setup:
         carry = settings * memory.size_of(self.state(method))
         capacity, query = self._capacities(method)
         rows = min(chunk or max(capacity, query), max(capacity, query))
-        cohort = self._at_once(settings) * (rows * self._per_client(method) + capacity * 8 * self.parameters)
+        each = self._per_client(method) + self._drawn_ahead(method)
+        cohort = self._at_once(settings) * (rows * each + capacity * 8 * self.parameters)
         clients = len(self.population.sizes)
         span = max(self.plan, key=lambda s: s.length)
         per_round = 40 + (13 * clients if self.record_clients else clients)
@@ -172,12 +178,28 @@ class Setup:
         step = _one_step.trace(method, self.problem, self.population, w)
         return memory.peak(step.jaxpr.jaxpr) + 4 * 4 * self.parameters
 
+    def _drawn_ahead(self, method: Method) -> int:
+        """Bytes of one client's minibatches where all are drawn before its first step: where all take as many."""
+        work, sizes, steps = method.solver.work, self.population.sizes, []
+
+        def one() -> tuple[Array, Array]:
+            stream = Stream(jnp.uint32(0), Purpose.WORK, jnp.int32(0))
+            steps.append(work.steps(stream, jnp.zeros_like(sizes), sizes))
+            return work.minibatch(stream, jnp.int32(0), sizes[0], 0)
+
+        minibatch = jax.eval_shape(one)
+        return steps[0] * memory.size_of(minibatch) if isinstance(steps[0], int) else 0
+
 
 @jax.jit
 def _one_step(method: Method, problem: Any, population: Population, w: Array) -> tuple[Array, Array]:
     """A single client's single gradient. It is looked at, never run: any whole numbers do for where samples start."""
     starts, alone = population.sizes, Shape(1, 1, 1, 0, None, False)
     return Replica(method, problem, population, starts, unraveller(problem), jnp.uint32(0), alone).one_step(w)
+
+
+RESERVED = "__metadata__"  # in files of models
+LABEL = f"text other than {RESERVED}"
 
 
 def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[str, Method]:
@@ -195,7 +217,7 @@ def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[
             named[label] = method
     require(len(named) > 0, "methods", "none", "one or more")
     for label, method in named.items():
-        require(isinstance(label, str) and label != "", "label of a method", label, "text")
+        require(isinstance(label, str) and label not in ("", RESERVED), "label of a method", label, LABEL)
         require(isinstance(method, Method), f"methods[{label!r}]", method, "a method, such as fedtide.methods.fedavg()")
     return named
 
@@ -214,10 +236,11 @@ def batch(settings: Sequence[Method]) -> Method:
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
     several = isinstance(seeds, Sequence | np.ndarray)
-    found = [whole("seeds", s, 0) for s in seeds] if several else list(range(whole("seeds", seeds, 1)))
-    require(len(found) > 0, "seeds", seeds, "1 or more")
+    if not several:
+        return list(range(whole("seeds", seeds, 1, MOST_SEEDS)))
+    require(1 <= len(seeds) <= MOST_SEEDS, "seeds", f"{len(seeds)} of them", f"1 to {MOST_SEEDS:,}")
+    found = [whole("seeds", seed, 0, 2**32 - 1) for seed in seeds]
     require(len(set(found)) == len(found), "seeds", found, "different from each other")
-    require(max(found) < 2**32, "seeds", max(found), "below 2³²")
     return found
 
 

@@ -123,9 +123,9 @@ def method_of(config: Mapping[str, Any], sizes: Any) -> Method:
 
 
 def _check(settings: Settings) -> None:
-    for name, low in (("rounds", 1), ("seed", 0), ("min_clients", 1), ("evaluate_every", 0)):
+    for name, low in (("rounds", 1), ("min_clients", 1), ("evaluate_every", 0)):
         whole(name, getattr(settings, name), low)
-    require(settings.seed < 2**32, "seed", settings.seed, "below 2³²")
+    whole("seed", settings.seed, 0, 2**32 - 1)
     run, ids = settings.run, settings.ids
     require(run != "" and run == Path(run).name and run not in (".", ".."), "run", run, "a name that a folder can have")
     require(len(set(ids)) == len(ids), "clients", settings.clients, "different ids, separated by commas")

@@ -123,9 +123,7 @@ def _reason(reason: str | None) -> str | None:
 
 
 def _counted(field: str, value: Any) -> int:
-    counted = whole(field, value, 0)
-    require(counted <= _LARGEST, field, value, "below 2^63")
-    return counted
+    return whole(field, value, 0, _LARGEST)
 
 
 def _once(field: str, clients: list[str]) -> None:

@@ -122,7 +122,7 @@ def recommend(
     constraints.checked()
     number("worth", worth, low=0, high=1)
     if parameters is not None:
-        whole("parameters", parameters, 1)
+        whole("parameters", parameters, 1, 10**15)
     model = _loaded(fleet)
     job = task(model, problem, rounds=rounds, methods=methods, trials=trials, seeds=seeds, seed=seed)
     check_floor(constraints.floor, job.experiment.problem)

@@ -1,0 +1,78 @@
+"""Sizes that cannot be meant, or do not fit, are refused in one line before anything is drawn."""
+
+import pytest
+
+import fedtide
+from fedtide import methods, problems
+from fedtide.availability import Always, Phones
+from fedtide.errors import DoesNotFit, InvalidInput
+from fedtide.simulation import memory
+from fedtide.work import Epochs, Steps
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "allowed"),
+    [
+        ("rounds", 10**20, "a whole number, 100,000,000 or less"),
+        ("history", 10**9, "a whole number, 10,000,000 or less"),
+        ("seeds", 10**9, "a whole number, 1,000,000 or less"),
+        ("seeds", range(10**7), "1 to 1,000,000"),
+        ("seeds", [0, 2**32], "a whole number, 4,294,967,295 or less"),
+        ("evaluate_every", 10**20, "a whole number, 2,147,483,647 or less"),
+        ("chunk", 10**20, "a whole number, 2,147,483,647 or less"),
+        ("record_clients", "no", "True or False"),
+    ],
+    ids=["rounds", "history", "seeds", "many seeds", "large seed", "evaluate_every", "chunk", "record_clients"],
+)
+def test_absurd_arguments_are_refused_at_once(argument, value, allowed, blobs, chains):
+    with pytest.raises(InvalidInput) as raised:
+        fedtide.simulate(blobs, chains, methods.fedavg(), **{"rounds": 1, argument: value})
+    assert str(raised.value).startswith(f"{argument} = ")
+    assert str(raised.value).endswith(f": must be {allowed}")
+
+
+@pytest.mark.parametrize("build", [problems.synthetic_leaf, problems.synthetic_clustered, problems.random_quadratic])
+def test_absurd_numbers_of_clients_are_refused_at_once(build):
+    with pytest.raises(InvalidInput, match=r"^clients = 100000000: must be a whole number, 1,000,000 or less$"):
+        build(clients=100_000_000)
+
+
+@pytest.mark.parametrize("process", [Always, Phones])
+def test_so_they_are_by_processes(process):
+    with pytest.raises(
+        InvalidInput, match=r"^availability\.clients = 10+: must be a whole number, 100,000,000 or less$"
+    ):
+        process(clients=10**20)
+
+
+def test_a_label_that_files_of_models_reserve_is_refused(blobs, chains):
+    with pytest.raises(InvalidInput, match="must be text other than __metadata__"):
+        fedtide.simulate(blobs, chains, {"__metadata__": methods.fedavg()}, rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        # A hundred bytes per row of the table of rounds; one per client that was observed before.
+        ({"rounds": 10_000, "seeds": 2}, "rounds = 10000: needs about 2.0 MB for 2 seeds, the device has 1.0 MB"),
+        ({"rounds": 1, "history": 100_000}, "history = 100000: needs about 1.2 MB for 1 seeds, the device has 1.0 MB"),
+    ],
+    ids=["rounds", "history"],
+)
+def test_what_a_run_keeps_must_fit(arguments, words, blobs, chains, monkeypatch):
+    monkeypatch.setattr(memory, "device_memory", lambda: 1_000_000)
+    with pytest.raises(DoesNotFit, match=f"^{words}$"):
+        fedtide.simulate(blobs, chains, methods.fedavg(), **arguments)
+
+
+def test_minibatches_drawn_ahead_must_fit(blobs, chains):
+    with pytest.raises(DoesNotFit, match=r"^FedAvg: needs about .* TB"):
+        fedtide.simulate(blobs, chains, methods.fedavg(work=Steps(10**9, 1000)), rounds=1)
+
+
+def test_steps_are_counted_in_32_bits(blobs, chains):
+    # The largest of the twelve clients has 43 samples: 22 minibatches of 2.
+    with pytest.raises(
+        InvalidInput, match=r"^work\.count = 100000000: must be at most 97,612,893: a client has 22 mini"
+    ):
+        fedtide.simulate(blobs, chains, methods.fedavg(work=Epochs(10**8, 2)), rounds=1)

@@ -1,7 +1,7 @@
 """Rounds that nobody joins, under a schedule: memory moves at the rate that a client would have begun the round with.
 
-Every run is compared with its recursion in NumPy: local steps on quadratics, then the method's equation with the scheduled
-rate. Who was invited with what weight is taken from the records; that is another test's matter.
+Every run is compared with its recursion in NumPy: local steps on quadratics, then the method's equation with the
+scheduled rate. Who was invited with what weight is taken from the records; that is another test's matter.
 """
 
 import numpy as np

@@ -44,7 +44,8 @@ class Result:
     def attendance(self, label: str) -> tuple[np.ndarray, np.ndarray]:
         """Who was there and who was invited under a method: bool[seeds, rounds, clients]. Clients must be recorded."""
         if not self._recorded:
-            raise FedtideError(f"attendance({label!r}): this run did not record clients; run it with record_clients=True")
+            reason = "this run did not record clients; run it with record_clients=True"
+            raise FedtideError(f"attendance({label!r}): {reason}")
         seeds, rounds, clients = len(self.about["seeds"]), self.about["rounds"], self.about["problem"]["clients"]
         if isinstance(self._clients, list):  # stretches in their order
             parts = [part for part in self._clients if part and part["method"] == label]

@@ -143,7 +143,7 @@ def _scales() -> str:
     """At what scale the studies ran."""
     found = [results["scale"] for name in study.names() if (results := stored(name)) is not None]
     smaller = sum(scale != "paper" for scale in found)
-    return f"Of {len(found)} studies {smaller} ran at the scale `reduced`; each says how that differs from the published one."
+    return f"Of {len(found)} studies {smaller} ran at the scale `reduced`; each says how that differs from the paper."
 
 
 def _counted(rows: list[dict[str, Any]]) -> list[str]:
@@ -154,8 +154,8 @@ def _counted(rows: list[dict[str, Any]]) -> list[str]:
 def index_page() -> str:
     sections = [
         "# The papers, reproduced\n",
-        "One command runs each study below: `fedtide reproduce NAME`. Where a claim does not hold here, the numbers say "
-        "so.\n",
+        "One command runs each study below: `fedtide reproduce NAME`. Where a claim does not hold here, the numbers "
+        "say so.\n",
         summary(""),
         f"{COVERED}\n",
         f"{RULES}\n",

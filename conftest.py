@@ -1,4 +1,4 @@
-"""Documentation examples are collected from all modules, except from those whose extra is not installed."""
+"""What is collected: examples of all modules, except of those whose extra is not installed; and how tests are named."""
 
 from importlib.util import find_spec
 
@@ -10,3 +10,9 @@ collect_ignore_glob = [
     if find_spec(package) is None
     for place in places
 ]
+
+
+def pytest_make_parametrize_id(config, val, argname):
+    """Refuses to name a test by bytes: those of gzip hold the time, so that processes would collect different tests."""
+    if isinstance(val, bytes):
+        raise ValueError(f"{argname}: bytes do not name a test; give ids= or pytest.param(…, id=…)")

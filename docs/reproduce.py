@@ -32,6 +32,16 @@ FOLDER = Path(__file__).resolve().parent / "reproductions"
 PICTURES = FOLDER / "pictures"
 DRAWN = PICTURES / "drawn.json"
 CODE = ("reproduction_[!w]*.py", "curves.py", "maps.py", "picture.py", "svg.py")  # that figures depend on
+COVERED = """\
+**What is covered.** Of CA-Fed: Fig. 1, what κ̄² does (Fig. 2, with 200 rounds in place of 500), and the table of the
+code's README. The studies called Fig. 3, 4 and 5 are our readings, made without the captions, and are not numbered as
+the paper's figures: its Fig. 3 varies how different clients' data are (5c here), its Fig. 4 how long availability is
+observed (3 here, on other data and without the errors of the estimates), its Fig. 5 has clients that come and go
+together (4a and 4b here). No figure of the paper varies what 5a, 5b and 5d do, and its Table I, of computing times, has
+no study. Of Fed-CVaR-Avg: Fig. 2 to 4 and Table 1. Of stochastic approximation: the accuracies of Fig. 2, in one study
+for Fashion-MNIST and one, called Fig. 3, for the other data sets; the test losses of its Fig. 3 are not judged. Of the
+slides: one study for each of five methods, not for every figure. Each study says what of its settings is published and
+what is our reading."""
 HEADINGS = ["Claim", "Published", "Ours (95% interval)", "Verdict", "Why"]
 RULES = """\
 All methods of a study meet the same data, availability, minibatches and initial models, so every difference is paired.
@@ -125,7 +135,15 @@ def summary(folder: str) -> str:
         every += theirs
     rows.append(["**All claims of papers**", *_counted(every)])
     rows.append([f"Questions of our own, [beyond]({folder}beyond.md) the papers and about them", *_counted(ours)])
-    return table(["", "Claims", *(f"{mark} {verdict}" for verdict, mark in told.MARKS.items())], rows)
+    counts = table(["", "Claims", *(f"{mark} {verdict}" for verdict, mark in told.MARKS.items())], rows)
+    return f"{counts}\n{_scales()}\n"
+
+
+def _scales() -> str:
+    """At what scale the studies ran."""
+    found = [results["scale"] for name in study.names() if (results := stored(name)) is not None]
+    smaller = sum(scale != "paper" for scale in found)
+    return f"Of {len(found)} studies {smaller} ran at the scale `reduced`; each says how that differs from the paper."
 
 
 def _counted(rows: list[dict[str, Any]]) -> list[str]:
@@ -136,9 +154,10 @@ def _counted(rows: list[dict[str, Any]]) -> list[str]:
 def index_page() -> str:
     sections = [
         "# The papers, reproduced\n",
-        "Every figure and table below is an experiment that one command runs: `fedtide reproduce NAME`. Where a claim "
-        "does not hold here, the numbers say so.\n",
+        "One command runs each study below: `fedtide reproduce NAME`. Where a claim does not hold here, the numbers "
+        "say so.\n",
         summary(""),
+        f"{COVERED}\n",
         f"{RULES}\n",
     ]
     mapped = [name for name in study.names() if "map" in _drawn().get(name, {}).get("figures", {})]

@@ -129,6 +129,7 @@ class Updates(NamedTuple):
     mass: Array  # [C] or [C, d] η‖a_k‖₁, so that delta / mass is a mean gradient
     rate: Array  # [C] η of the first local step
     message: Any = ()  # [C, …] further messages
+    round_rate: Array | tuple[()] = ()  # [] η of the round, for an aggregation that moves when it is empty
 
 
 class Task(NamedTuple):
@@ -245,7 +246,7 @@ class Schedule(Protocol):
     """How a learning rate changes over time."""
 
     def factor(self, task: Task, step: Array | int) -> Array | float:
-        """What the rate is multiplied by at this local step."""
+        """What the rate is multiplied by at this local step; for many clients at once where `task` has [N] of them."""
         ...
 
 
@@ -282,6 +283,10 @@ class Solver(Protocol):
         ...
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained: ...
+    def first_rate(self, task: Task, shared: Any) -> Array | float:
+        """`Trained.rate` of the task; for many clients at once where it has [N] of them."""
+        ...
+
     def close(
         self, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
     ) -> tuple[Any, Any]:

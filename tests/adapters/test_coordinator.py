@@ -10,6 +10,7 @@ from fedtide.adapters.coordinator import Coordinator, Update, sends_rows
 from fedtide.adapters.problem import ProblemClient, initial_model, population_of
 from fedtide.adapters.trees import named, tree_of
 from fedtide.availability import Always, Trace
+from fedtide.schedules import Geometric, PowerDecay
 from fedtide.work import Steps
 
 WORK = Steps(count=3, batch=4)
@@ -23,6 +24,8 @@ METHODS = {
     "fedawe": methods.fedawe(work=WORK),
     "amplified_scaffold": methods.amplified_scaffold(period=2, work=WORK),
     "focus": methods.focus(work=WORK),
+    # Its empty rounds have a rate, which depends on the work of all clients.
+    "mifa, scheduled": methods.mifa(work=fedtide.work.RandomSteps(0, 4, 4), schedule=PowerDecay(unit="steps")),
 }
 
 
@@ -59,7 +62,7 @@ def test_everybody_there_gives_the_simulators_parameters(name, blobs):
     assert np.abs(coordinator.served - initial_model(blobs)).max() > 1e-2  # something was learned
 
 
-@pytest.mark.parametrize("name", ["ca_fed", "scaffold", "fedawe", "focus"])
+@pytest.mark.parametrize("name", ["ca_fed", "scaffold", "fedawe", "focus", "mifa, scheduled"])
 def test_a_recorded_presence_gives_the_simulators_decisions(name, blobs):
     rounds = 12
     presence = np.random.default_rng(3).random((rounds, 12)) < np.linspace(0.2, 0.9, 12)
@@ -95,6 +98,18 @@ def test_late_updates_enter_the_memory_and_no_direction(blobs):
     coordinator.finish(coordinator.decide(coordinator.begin(1, nobody)), {})
     alpha = float(np.asarray(blobs.importance)[2])
     np.testing.assert_allclose(coordinator.start - coordinator.model, alpha, rtol=1e-5)
+
+
+def test_a_late_update_does_not_bring_back_its_rate(blobs):
+    """In a round that only a late update reaches, memory moves at the rate of that round."""
+    method = methods.mifa(0.1, work=WORK, schedule=Geometric(0.5))
+    coordinator = Coordinator(method, population_of(blobs), initial_model(blobs))
+    nobody, change = np.zeros(12, bool), np.ones_like(coordinator.start)
+    for t, late in enumerate([{2: Update(change, 1.0, 3, 0.3, 0.1)}, {3: Update(0 * change, 1.0, 3, 0.3, 0.1)}]):
+        before = coordinator.model
+        coordinator.finish(coordinator.decide(coordinator.begin(t, nobody)), {}, late)
+    alpha = float(np.asarray(blobs.importance)[2])
+    np.testing.assert_allclose(before - coordinator.model, alpha / 2, rtol=1e-5)  # the rate has halved since round 0
 
 
 def test_methods_whose_clients_train_unheard_are_refused(blobs):

@@ -23,7 +23,7 @@ def run(rule, weight=WEIGHT):
     def one(state, row):
         present, weight, delta = row
         rate = jnp.where(present, 0.5, 0)
-        updates = Updates(delta, rate, jnp.ones(CLIENTS, jnp.int32), rate, rate)
+        updates = Updates(delta, rate, jnp.ones(CLIENTS, jnp.int32), rate, rate, round_rate=jnp.asarray(0.5))
         direction, state = rule.combine(state, Cohort(jnp.arange(CLIENTS), present, weight), updates)
         return state, (direction, state)
 

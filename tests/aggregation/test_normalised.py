@@ -21,7 +21,7 @@ POPULATION = Population(jnp.full(5, 0.2), jnp.ones(5))
 def combine(rule, mass, delta=DELTA):
     mass, delta = (jnp.where(PRESENT.reshape(-1, *(1,) * (a.ndim - 1)), a, 0) for a in map(jnp.asarray, (mass, delta)))
     rate = jnp.where(PRESENT, 0.1, 0)
-    updates = Updates(delta, rate, jnp.ones(5, jnp.int32), mass, rate)
+    updates = Updates(delta, rate, jnp.ones(5, jnp.int32), mass, rate, round_rate=jnp.zeros(()))
     return rule.combine(rule.init(POPULATION, 3), Cohort(jnp.arange(5), PRESENT, jnp.asarray(WEIGHT)), updates)[0]
 
 

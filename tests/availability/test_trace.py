@@ -139,7 +139,11 @@ def test_the_catalogue_takes_a_path_or_a_matrix(tmp_path: Path):
         ("a.csv", b"client,start,end\n0,2,1\n", {"round_length": 1}, r"end\[0\] = 1.0"),
         ("a.csv", b"\xff\xfe\x00", {"round_length": 1}, "not a readable table"),
     ],
-)
+    ids=[
+        "no matrix", "no table", "text as npy", "empty npy", "broken npz", "txt", "no round_length", "no start",
+        "only a header", "a word for a time", "a missing end", "an end before its start", "not text",
+    ],
+)  # fmt: skip
 def test_bad_files_name_the_file_in_one_line(tmp_path: Path, name, content, arguments, message: str):
     if content is not None:
         (tmp_path / name).write_bytes(content)

@@ -117,13 +117,13 @@ def test_show_takes_the_arguments_of_a_partition(fedtide, own):
     assert "of 1 to 1 classes" in grouped.stdout
 
 
-@pytest.mark.parametrize(("suffix", "begins"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
-def test_show_writes_a_picture(fedtide, own, tmp_path, suffix, begins):
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_show_writes_a_picture(fedtide, own, tmp_path, suffix):
     path = tmp_path / "pictures" / f"who.{suffix}"
     result = fedtide("data", "show", "own", "--data-dir", own, "--out", path)
     assert result.exit_code == 0
     assert result.stdout.endswith(f"Picture: {path}\n")
-    assert path.read_bytes().startswith(begins)
+    assert path.read_bytes().startswith({"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[suffix])
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 

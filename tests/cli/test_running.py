@@ -41,6 +41,26 @@ def test_run(fedtide, config):
     assert clients.height == 2 * 2 * 4 * 6
 
 
+def test_a_run_without_its_clients_has_a_report(fedtide, config):
+    """As a run that is too large to record them by default."""
+    text = config.read_text("utf-8")
+    config.write_text(text.replace("rounds = 4", "rounds = 4\nrecord_clients = false", 1), "utf-8")
+    first = fedtide("run", config)
+    assert first.exit_code == 0, first.stderr
+    page = Path("runs/small/report.html")
+    before = page.read_text("utf-8")
+    page.unlink()
+    again = fedtide("report", "runs/small", "--baseline", "Unbiased")
+    assert again.exit_code == 0, again.stderr
+    assert "vs Unbiased" in again.stdout
+    for text in (before, page.read_text("utf-8")):
+        assert text.count("This run did not record its clients") == 1
+    rounds, clients = tables(Path("runs/small"))
+    assert rounds.height == 2 * 2 * (4 + 1)
+    assert clients.height == 0
+    assert "test_accuracy" in clients.columns
+
+
 @pytest.mark.parametrize(("known", "more"), [(True, ", or go on with: fedtide resume there"), (False, "")])
 def test_a_folder_that_is_not_empty_is_refused(fedtide, config, known, more):
     Path("there").mkdir()

@@ -90,6 +90,7 @@ def test_swapped_files_are_named(idx_files, change, line):
         (gzip.compress(b"abc")[:-9], "truncated: its gzip stream does not end within its 14 bytes"),
         (gzip.compress(b"abc")[:-8] + b"12345678", "damaged gzip stream"),
     ],
+    ids=["nothing", "half a header", "a zip", "too short", "too long", "too large", "half a gzip", "a damaged gzip"],
 )
 def test_wrong_content_is_named(content, line):
     with pytest.raises(FedtideError) as caught:

@@ -1,26 +1,12 @@
 """The pages of the reproductions say what the stored results say."""
 
-import importlib.util
 import json
 from pathlib import Path
-
-import pytest
 
 from fedtide.experiments import study
 
 ROOT = Path(__file__).resolve().parents[2]
 REGENERATE = "run: python docs/generate.py"
-
-
-@pytest.fixture(scope="module")
-def reproduce():
-    """The script docs/reproduce.py as a module."""
-    spec = importlib.util.spec_from_file_location("reproduce", ROOT / "docs" / "reproduce.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_pages_and_figures_are_up_to_date(reproduce):

@@ -131,7 +131,12 @@ def test_arguments_that_do_not_fit_are_one_line(arguments, words):
         b"BZh91AY",
         bytes(range(256)),
     ],
-)
+    ids=[
+        "nothing", "empty lines", "only a header", "no header", "something else", "two names", "no name",
+        "one name twice", "no times", "no device", "UTF-16", "parquet", "zip", "npy", "not a gzip", "half a gzip",
+        "a JSON list", "an empty object", "half an object", "nested objects", "bz2", "all bytes",
+    ],
+)  # fmt: skip
 def test_files_that_cannot_be_read_are_one_line(tmp_path, content):
     path = tmp_path / "log.csv"
     path.write_bytes(content)

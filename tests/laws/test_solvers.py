@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedtide import solvers as s
-from fedtide.schedules import Geometric
+from fedtide.schedules import Geometric, PowerDecay
 from fedtide.types import Population, Task
 from fedtide.work import Steps
 
@@ -159,6 +159,22 @@ def test_a_schedule_of_ones_and_of_halves(solver, jit):
     first, second = train(0), train(1)
     np.testing.assert_allclose(second.rate, first.rate / 2)
     np.testing.assert_allclose(second.mass, np.asarray(first.mass) / 2)
+
+
+def test_the_first_rate_is_known_without_training_for_all_at_once(solver, memory, jit):
+    """What moves a memory in an empty round is the rate that training would have begun with."""
+    counted = dataclasses.replace(inner_of(solver), schedule=PowerDecay(1.0, "steps"))
+    solver_ = counted if inner_of(solver) is solver else dataclasses.replace(solver, solver=counted)
+    steps = np.array([3, 1, 5, 1, 9])
+
+    @jit
+    def trained(row, steps):
+        work = task(CURVATURE[0], CENTRE[0], jnp.asarray(NOISE[0]), steps)._replace(round=2)
+        return solver_.train(jnp.asarray(START), work, row, memory.shared).rate
+
+    without = solver_.first_rate(Task(steps, lambda w, step: pytest.fail("no gradient is needed"), 2), memory.shared)
+    np.testing.assert_allclose(without, [trained(row_of(memory, 0), count) for count in steps], rtol=1e-6)
+    assert len(set(np.asarray(without).tolist())) >= 3
 
 
 def test_rates_are_numbers_that_can_be_traced(solver, memory, jit, train_traced):

@@ -112,12 +112,21 @@ def test_hostile_text_stays_text(make):
     assert "1337" not in page
 
 
-@pytest.mark.parametrize("clients", [None, "empty"])
+@pytest.mark.parametrize("clients", ["none", "no rows", "no columns"])
 def test_without_clients_what_needs_them_is_skipped_and_said(small, clients):
-    given = None if clients is None else small.clients.clear()
+    given = {"none": None, "no rows": small.clients.clear(), "no columns": pl.DataFrame()}[clients]
     read = Reader(render(small.rounds, given, small.about))
     assert [a["id"] for tag, a in read.tags if tag == "figure"] == ["figure-learning", "figure-objective"]
-    assert read.words.count("This run did not record single clients") == 4
+    assert read.words.count("This run did not record its clients") == 1
+    assert "run it with record_clients = true" in read.words
+
+
+def test_without_a_run_that_finished_clients_are_not_said_to_be_missing(make):
+    rounds, clients, about = make(methods=("FedAvg", "CA-Fed"))
+    lost = rounds.with_columns(objective=pl.lit(float("nan"), pl.Float32))
+    read = Reader(render(lost, clients, about))
+    assert "Every seed of every method diverged, so there is nothing to show by client" in read.words
+    assert "did not record" not in read.words
 
 
 def test_without_accuracy_the_objective_leads(make):

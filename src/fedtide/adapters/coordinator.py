@@ -16,6 +16,7 @@ from fedtide.errors import FedtideError, require, whole
 from fedtide.methods.base import Method, title_of
 from fedtide.simulation import calls
 from fedtide.simulation.cohorts import capacity_for
+from fedtide.simulation.rates import rate_of_round
 from fedtide.simulation.replica import Carry, settle
 from fedtide.simulation.setup import batch
 from fedtide.solvers.base import Local
@@ -161,7 +162,10 @@ class Coordinator:
         updates, before, after = self._stacked(rows, capacity)
         carry = self.carry._replace(estimator=choice.opening.estimator, participation=choice.participation)
         with jax.default_device(self._cpu):
-            settled, kept = _settle(self.method, carry, np.int32(choice.opening.round), cohort, updates, before, after)
+            settled, kept = _settle(
+                self.method, self.population, self.seed, carry, np.int32(choice.opening.round), cohort, updates, before,
+                after,
+            )  # fmt: skip
         self.carry = settled
         included = np.zeros(self.clients, bool)
         included[list(counted)] = True
@@ -264,7 +268,14 @@ def _decide(
     return decision, state, calls.fault(seen, decision, len(available), len(available))
 
 
-_settle = jax.jit(settle)
+@jax.jit
+def _settle(
+    method: Method, population: Population, seed: Array, carry: Carry, t: Array, cohort: Cohort, updates: Updates,
+    before: Any, after: Any,
+) -> tuple[Carry, Any]:  # fmt: skip
+    if method.aggregation.moves_when_empty:
+        updates = updates._replace(round_rate=rate_of_round(method, population, seed, t, carry.solver.shared))
+    return settle(method, carry, t, cohort, updates, before, after)
 
 
 @jax.jit

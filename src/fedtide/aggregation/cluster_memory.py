@@ -19,7 +19,6 @@ class ByCluster(NamedTuple):
     cluster: Array  # [N] of each client
     importance: Array  # [K] Σ α of its clients
     rows: Array  # [K, d] y_c / η of its round
-    rate: Array  # [] the last learning rate
 
 
 @part
@@ -30,7 +29,8 @@ class ClusterMemory(Rule):
     weighted sum where the weights sum to 1; a cluster for each client is `LatestUpdates`.
 
     `assignment` is the cluster of each client, 0 … clusters − 1; without it clients are grouped by their labels
-    (k-means), which the server must then be allowed to know. Updates are kept per unit of the learning rate.
+    (k-means), which the server must then be allowed to know. Updates are kept per unit of the learning rate, as in
+    `LatestUpdates`.
 
     Reference: Jhunjhunwala et al., "FedVARP: tackling the variance due to partial client participation in federated
     learning", UAI 2022 (ClusterFedVARP).
@@ -60,11 +60,11 @@ class ClusterMemory(Rule):
     def init(self, population: Population, parameters: int) -> ByCluster:
         cluster = self._assigned(population)
         importance = jax.ops.segment_sum(population.importance, cluster, self.clusters)
-        return ByCluster(cluster, importance, jnp.zeros((self.clusters, parameters)), jnp.zeros(()))
+        return ByCluster(cluster, importance, jnp.zeros((self.clusters, parameters)))
 
     def combine(self, state: ByCluster, cohort: Cohort, updates: Updates) -> tuple[Array, ByCluster]:
         cohort = trained_only(cohort, updates)
-        rate = rate_now(cohort, updates.rate, state.rate)
+        rate = rate_now(cohort, updates)
         cluster, present = state.cluster[cohort.client], cohort.present.astype(state.rows.dtype)
 
         def by_cluster(weight: Array, rows: Array) -> Array:
@@ -75,7 +75,7 @@ class ClusterMemory(Rule):
         direction = rate * weighted_rows(rest, state.rows) + weighted_rows(cohort.weight, updates.delta)
         count = by_cluster(present, jnp.ones_like(updates.delta[:, :1]))
         mean = by_cluster(present, per_unit(updates.rate, updates.delta)) / jnp.maximum(count, 1)
-        return direction, state._replace(rows=jnp.where(count > 0, mean, state.rows), rate=rate)
+        return direction, state._replace(rows=jnp.where(count > 0, mean, state.rows))
 
     def _assigned(self, population: Population) -> Array:
         clients = len(population.importance)

@@ -16,7 +16,6 @@ class Latest(NamedTuple):
     importance: Array  # [N] α
     rows: Array  # [N, d] y_k / η of its round, 0 before the first
     mean: Array  # [d] Σ α_k rows_k
-    rate: Array  # [] the last learning rate
     seen: Any  # [N] bool: has taken part; () where nobody waits for it
 
 
@@ -28,9 +27,10 @@ class LatestUpdates(Rule):
     With q = α and β = 1, v = Σ α_j y_j with the new y: biased by staleness only. A round without updates moves along
     the memory.
 
-    Updates are kept per unit of the learning rate and counted at the rate of the present round, so that a decaying
-    rate does not leave old updates too large. With `wait` nothing moves until every client of positive importance has
-    taken part once: never, where one of them never comes. Memory: N · d floats.
+    Updates are kept per unit of the learning rate and counted at the rate of the present round (in an empty one, the
+    rate that clients would have begun with), so that a decaying rate does not leave old updates too large. With `wait`
+    nothing moves until every client of positive importance has taken part once: never, where one of them never comes.
+    Memory: N · d floats.
 
     Reference: Jhunjhunwala et al., "FedVARP: tackling the variance due to partial client participation in federated
     learning", UAI 2022; Rodio and Neglia, "FedStale: leveraging stale client updates in federated learning", 2024;
@@ -49,14 +49,13 @@ class LatestUpdates(Rule):
         return True
 
     def init(self, population: Population, parameters: int) -> Latest:
-        clients, zero = len(population.importance), jnp.zeros(())
-        seen = population.importance <= 0 if self.wait else ()
-        return Latest(population.importance, jnp.zeros((clients, parameters)), jnp.zeros(parameters), zero, seen)
+        rows, seen = (len(population.importance), parameters), population.importance <= 0 if self.wait else ()
+        return Latest(population.importance, jnp.zeros(rows), jnp.zeros(parameters), seen)
 
     def combine(self, state: Latest, cohort: Cohort, updates: Updates) -> tuple[Array, Latest]:
         clients = len(state.importance)
         cohort = trained_only(cohort, updates)
-        rate = rate_now(cohort, updates.rate, state.rate)
+        rate = rate_now(cohort, updates)
         old, new = state.rows[cohort.client], per_unit(updates.rate, updates.delta)
         trusted = self.trust * rate
         direction = trusted * state.mean + weighted_rows(cohort.weight, updates.delta - trusted * old)
@@ -69,4 +68,4 @@ class LatestUpdates(Rule):
         if self.wait:
             seen = seen.at[target].set(True, mode="drop")
             direction = jnp.where(seen.all(), direction, 0)
-        return direction, Latest(state.importance, rows, mean, rate, seen)
+        return direction, Latest(state.importance, rows, mean, seen)

@@ -43,10 +43,14 @@ def per_unit(rate: Array, rows: Array) -> Array:
     return jnp.where(moves, rows / jnp.where(moves, rate[:, None], 1), 0)
 
 
-def rate_now(cohort: Cohort, rate: Array, before: Array) -> Array:
-    """The mean learning rate of those present, or what it was `before` where nobody is."""
-    mean = mean_rows(cohort.present.astype(rate.dtype), rate[:, None])[0]
-    return jnp.where(cohort.present.any(), mean, before)
+def rate_now(cohort: Cohort, updates: Updates) -> Array:
+    """The mean learning rate of those who count in this round, or the round's own where nobody does.
+
+    Late updates of earlier rounds, at the rates of those, have weight 0.
+    """
+    counts = cohort.present & (cohort.weight > 0)
+    mean = mean_rows(counts.astype(updates.rate.dtype), updates.rate[:, None])[0]
+    return jnp.where(counts.any(), mean, jnp.asarray(updates.round_rate, mean.dtype))
 
 
 def _positive(total: Array) -> Array:

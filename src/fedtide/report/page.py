@@ -19,14 +19,16 @@ FEW_SEEDS = 5
 def render(
     rounds: pl.DataFrame, clients: pl.DataFrame | None, about: Mapping[str, Any], baseline: str | None = None
 ) -> str:
-    """The page as text. The baseline is the first method unless chosen; what needs clients is left out without them."""
+    """The page as text. The baseline is the first method unless chosen; what needs clients is left out without them
+    (None, or a table without rows), and the page says so."""
     about = dict(about)
     base = statistics.chosen_baseline(rounds, baseline)
     summary = statistics.summary(rounds, clients, base)
     seeds = statistics.per_seed(rounds)
     methods = statistics.labels(rounds)
     finished = seeds.filter(~pl.col("diverged")).select("method", "seed")
-    recorded = clients.join(finished, on=["method", "seed"], how="semi") if clients is not None else None
+    kept = clients if statistics.has_clients(clients) else None
+    recorded = kept.join(finished, on=["method", "seed"], how="semi") if kept is not None else None
     pictures: dict[str, figures.Picture | None] = {"learning": figures.learning(rounds, base)}
     if summary["metric"][0] == "accuracy":
         pictures["objective"] = figures.objective(rounds)
@@ -44,7 +46,8 @@ def render(
         meta=_meta(rounds, about, len(methods), seeds["seed"].n_unique()),
         answer=words.answer(summary, seeds, classes, kinds),
         figures={name: picture for name, picture in pictures.items() if picture is not None},
-        recorded=kinds is not None,
+        recorded=kept is not None,
+        finished=kinds is not None,
         several_classes=kinds is not None and len(kinds.names) > 1,
         kind=summary["metric"][0],
         rows=_rows(summary),

@@ -13,6 +13,7 @@ from fedtide.files import remove_partial
 from fedtide.methods.base import Method
 from fedtide.simulation import describe
 from fedtide.simulation.blocks import part_files
+from fedtide.simulation.records import client_frame
 from fedtide.simulation.result import Result, write_about
 from fedtide.simulation.run import divergence, read_records
 from fedtide.simulation.setup import Setup
@@ -76,7 +77,7 @@ def close_folder(folder: Path, facts: dict[str, Any], models: dict[str, np.ndarr
     tables = []
     for name in ("rounds", "clients"):
         files = part_files(folder, name)
-        tables.append(pl.concat([read_records(file) for file in files]) if files else pl.DataFrame())
+        tables.append(pl.concat([read_records(file) for file in files]) if files else client_frame([]))
     # From the tables, not from the runs: a method that was finished before an interruption did not run again.
     bad = tables[0].filter(pl.col("objective").is_not_null() & ~pl.col("objective").is_finite())
     first = bad.group_by("method", "seed", maintain_order=True).agg(pl.col("round").min())

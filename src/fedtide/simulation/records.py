@@ -101,12 +101,17 @@ def round_frame(parts: Sequence[Columns]) -> "polars.DataFrame":
 
 
 def client_frame(parts: Sequence[Columns]) -> "polars.DataFrame":
-    """The table of rounds and clients; null where a value does not exist (a diverged value is nan)."""
+    """The table of rounds and clients; null where a value does not exist (a diverged value is nan).
+
+    Where clients were not recorded it has its columns, and no rows.
+    """
     import polars as pl
 
     frame = _frame([part for part in parts if part])
     if frame.is_empty():
-        return frame
+        numbers = dict.fromkeys(("weight", "loss", "test_loss", "test_accuracy"), pl.Float32)
+        keys = {"method": pl.String, **dict.fromkeys(("seed", "round", "client"), pl.Int64)}
+        return pl.DataFrame(schema=keys | dict.fromkeys(("active", "invited"), pl.Boolean) | numbers)
     return frame.with_columns(
         pl.when(pl.col("trained")).then(pl.col("loss")).alias("loss"),
         *(pl.when(pl.col("tested")).then(pl.col(c)).alias(c) for c in ("test_loss", "test_accuracy")),

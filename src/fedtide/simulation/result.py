@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Result:
     """Two tables, the final models, and all that is needed to say how they came about.
 
-    `rounds` has a row for each method, seed and round; `clients` one for each method, seed, round and client (empty
+    `rounds` has a row for each method, seed and round; `clients` one for each method, seed, round and client (no rows
     where clients were not recorded); `models` the final parameters, {label: float[seeds, d]}; `about` is plain data.
     """
 
@@ -43,6 +43,9 @@ class Result:
 
     def attendance(self, label: str) -> tuple[np.ndarray, np.ndarray]:
         """Who was there and who was invited under a method: bool[seeds, rounds, clients]. Clients must be recorded."""
+        if not self._recorded:
+            reason = "this run did not record clients; run it with record_clients=True"
+            raise FedtideError(f"attendance({label!r}): {reason}")
         seeds, rounds, clients = len(self.about["seeds"]), self.about["rounds"], self.about["problem"]["clients"]
         if isinstance(self._clients, list):  # stretches in their order
             parts = [part for part in self._clients if part and part["method"] == label]
@@ -54,6 +57,10 @@ class Result:
             own = self.clients.filter(self.clients["method"] == label).sort("seed", "round", "client")
             found = [own[column].to_numpy().reshape(seeds, rounds, clients) for column in ("active", "invited")]
         return found[0], found[1]
+
+    @property
+    def _recorded(self) -> bool:
+        return any(self._clients) if isinstance(self._clients, list) else not self.clients.is_empty()
 
     def summary(self, baseline: str | None = None) -> "polars.DataFrame":
         """One row a method: final, time-average and worst-decile accuracy, and the paired difference to `baseline`."""

@@ -87,7 +87,7 @@ class Adaptive(Local):
         start = {"persistent": row, "averaged": shared}.get(self.state) or _no_moments(w)
         extra = (start, jnp.zeros((), w.dtype), jnp.zeros_like(w))
         w_k, loss, (moments, _, mass) = descend(w, task, step, extra)
-        rate = self.rate * self.schedule.factor(task, 0)
+        rate = self.first_rate(task, shared)
         row, message = (moments if self.state == kept else () for kept in ("persistent", "averaged"))
         return Trained(w_k, loss, task.steps, mass, rate, row, message)
 

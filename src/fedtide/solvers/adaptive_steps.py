@@ -54,8 +54,10 @@ class AdaptiveSteps(Around):
         return Memory(inner.client, shared)
 
     def train(self, w: Array, task: Task, row: Any, shared: StepsShared) -> Trained:
-        steps = jnp.minimum(task.steps, jnp.asarray(shared.steps, jnp.int32))
-        return self.solver.train(w, task._replace(steps=steps, unroll=False), row, shared.inner)
+        return self.solver.train(w, _at_most(task, shared), row, shared.inner)
+
+    def first_rate(self, task: Task, shared: StepsShared) -> Array | float:
+        return self.solver.first_rate(_at_most(task, shared), shared.inner)
 
     def close(
         self, shared: StepsShared, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
@@ -71,3 +73,8 @@ class AdaptiveSteps(Around):
         steps = jnp.where(rounds % self.every == 0, jnp.maximum(steps, 1).astype(jnp.int32), shared.steps)
         new = StepsShared(steps, shared.most, first, rounds, inner)
         return jax.tree.map(lambda a, b: jnp.where(trained.any(), a, b), new, shared._replace(inner=inner)), rows
+
+
+def _at_most(task: Task, shared: StepsShared) -> Task:
+    steps = jnp.minimum(task.steps, jnp.asarray(shared.steps, jnp.int32))
+    return task._replace(steps=steps, unroll=False)

@@ -30,6 +30,10 @@ class Local:
     def init(self, population: Population, w: Array) -> Memory:
         return Memory()
 
+    def first_rate(self, task: Task, shared: Any) -> Array | float:
+        own: Any = self  # a solver that takes steps itself has both
+        return own.rate * own.schedule.factor(task, 0)
+
     def close(
         self, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
     ) -> tuple[Any, Any]:
@@ -52,6 +56,9 @@ class Around(Local):
     @property
     def trains_absent(self) -> bool:
         return self.solver.trains_absent
+
+    def first_rate(self, task: Task, shared: Any) -> Array | float:
+        return self.solver.first_rate(task, shared)
 
 
 def check_steps(solver: Solver) -> None:

@@ -51,6 +51,9 @@ class ControlVariate(Around):
         mean = mean_gradient(w, trained, row.control, shared.control)
         return trained._replace(row=ControlRow(mean, trained.row))
 
+    def first_rate(self, task: Task, shared: ControlShared) -> Array | float:
+        return self.solver.first_rate(task, shared.inner)
+
     def close(
         self, shared: ControlShared, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
     ) -> tuple[ControlShared, ControlRow]:

@@ -48,7 +48,7 @@ class GradientTracking(Local):
 
         # The move after the last gradient is not the client's: the server makes it.
         _, loss, (sent, mass) = descend(w, task, step, (row, jnp.zeros((), w.dtype)))
-        rate = self.rate * self.schedule.factor(task, 0)
+        rate = self.first_rate(task, shared)
         # The server gets w − w_k, rounded as the model is: what it got is what must be remembered, or the sum drifts.
         w_k = w - (sent - row)
         return Trained(w_k, loss, task.steps, mass, rate, row + (w - w_k))

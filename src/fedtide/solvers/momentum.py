@@ -49,4 +49,4 @@ class Momentum(Local):
         start = (row if self.persistent else jnp.zeros_like(w), zero, zero)
         w_k, loss, (m, _, mass) = descend(w, task, step, start)
         row = m if self.persistent else row
-        return Trained(w_k, loss, task.steps, mass, self.rate * self.schedule.factor(task, 0), row)
+        return Trained(w_k, loss, task.steps, mass, self.first_rate(task, shared), row)

@@ -73,6 +73,9 @@ class PeriodicControlVariate(Around):
         kept = choose(jnp.asarray(trained.steps) > 0, new, row.own)
         return trained._replace(row=WithInner(kept, trained.row), message=WithInner(period, trained.message))
 
+    def first_rate(self, task: Task, shared: WithInner) -> Array | float:
+        return self.solver.first_rate(task, shared.inner)
+
     def close(
         self, shared: WithInner, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
     ) -> tuple[WithInner, WithInner]:

@@ -43,4 +43,4 @@ class Proximal(Local):
 
         zero = jnp.zeros((), w.dtype)
         w_k, loss, (_, _, mass) = descend(w, task, step, (jnp.zeros_like(w), zero, zero))
-        return Trained(w_k, loss, task.steps, mass, self.rate * self.schedule.factor(task, 0), row)
+        return Trained(w_k, loss, task.steps, mass, self.first_rate(task, shared), row)

@@ -31,4 +31,4 @@ class Sgd(Local):
             return w - rate * g, mass + rate
 
         w_k, loss, mass = descend(w, task, step, jnp.zeros((), w.dtype))
-        return Trained(w_k, loss, task.steps, mass, self.rate * self.schedule.factor(task, 0), row)
+        return Trained(w_k, loss, task.steps, mass, self.first_rate(task, shared), row)

@@ -80,7 +80,7 @@ class TailRisk(Local):
 
         joint = task._replace(gradient=gradient)  # pyright: ignore[reportArgumentType]
         end, loss, mass = descend(Point(w, shared), joint, step, jnp.zeros((), w.dtype))
-        rate = self.rate * self.schedule.factor(task, 0)
+        rate = self.first_rate(task, shared)
         return Trained(end.model, loss, task.steps, mass, rate, row, end.threshold)
 
     def close(

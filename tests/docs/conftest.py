@@ -1,0 +1,19 @@
+"""What tests of the pages share."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def reproduce():
+    """The script docs/reproduce.py as a module."""
+    spec = importlib.util.spec_from_file_location("reproduce", ROOT / "docs" / "reproduce.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

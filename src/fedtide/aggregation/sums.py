@@ -48,7 +48,7 @@ def rate_now(cohort: Cohort, updates: Updates) -> Array:
 
     Late updates of earlier rounds, at the rates of those, have weight 0.
     """
-    counts = cohort.present & (cohort.weight > 0)
+    counts = cohort.present & (cohort.weight != 0)
     mean = mean_rows(counts.astype(updates.rate.dtype), updates.rate[:, None])[0]
     return jnp.where(counts.any(), mean, jnp.asarray(updates.round_rate, mean.dtype))
 

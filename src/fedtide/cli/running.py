@@ -115,10 +115,13 @@ def resume(
         from fedtide import Result
         from fedtide.experiments import loads
         from fedtide.simulation.blocks import read_blocks
+        from fedtide.simulation.folder import held, remove_checkpoints
         from fedtide.simulation.result import read_about
 
         about = read_about(folder)
-        if about.get("finished"):
+        if about["finished"]:
+            with held(folder, resume=True):
+                remove_checkpoints(folder)  # where the run was killed while it did
             typer.echo(f"{folder}: this run has finished; its report is written again", err=True)
             return _finish(Result.load(folder), folder)
         if about.get("config") is None:
@@ -149,7 +152,9 @@ def report(
 
 
 def _start(config: "Config", folder: Path, command: list[str], on: Place = Place.local, **share: Any) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    from fedtide.files import vacant
+
+    if not vacant(folder):
         known = (folder / "run.json").is_file()
         other = f", or go on with: fedtide resume {folder}" if known else ""
         raise FedtideError(f"{folder}: exists and is not empty; choose another --out{other}")

@@ -91,9 +91,10 @@ def alone(folder: Path, busy: str) -> Iterator[None]:
     path = folder / _LOCK
     with _locked(path, busy) as file:
         try:
-            with suppress(OSError):  # who it is helps others to find out; a full disk need not be told here
+            with suppress(OSError):  # the lock is held, whether or not the disk has room to say by whom
                 file.truncate(0)
                 file.write(f"PID {os.getpid()} on {socket.gethostname()} since {time.strftime('%F %T')}".encode())
+                os.fsync(file.fileno())
             yield
         finally:
             with suppress(OSError):
@@ -109,6 +110,7 @@ def _locked(path: Path, busy: str) -> BinaryIO:
             if os.path.samestat(path.stat(), os.fstat(file.fileno())):
                 return file
         except (BlockingIOError, PermissionError):  # the latter on SMB
+            time.sleep(0.1)  # its holder may just be saying who it is
             file.seek(0)
             holder = file.read().decode(errors="replace")
             file.close()

@@ -61,8 +61,8 @@ def atomic(path: Path | str) -> Iterator[Path]:
             temporary.replace(path)
     except Exception as error:
         number = _number(error)
-        elsewhere = getattr(error, "filename", None) and _PARTIAL not in str(error.filename)  # pyright: ignore
-        if number not in _UNWRITABLE or elsewhere:
+        named = getattr(error, "filename", None)
+        if number not in _UNWRITABLE or (named is not None and _PARTIAL not in str(named)):  # or of another file
             raise
         raise OSError(number, os.strerror(number), str(path)) from error
 
@@ -79,10 +79,10 @@ def _number(error: Exception) -> int | None:
 def alone(folder: Path, busy: str) -> Iterator[None]:
     """Keeps a folder to the caller until the block or the process ends; raises `FedtideError` where another has it.
 
-    The lock is a `flock`: the system frees it when its process dies, however that happens; it excludes other threads
-    of this process, too; and closing another descriptor of the file does not free it, as it would a POSIX record
-    lock. Over NFS, Linux turns it into a byte-range lock on the server, so other machines are excluded as well. Where
-    there are no locks (Windows, some cluster file systems), nobody is.
+    The lock is a `flock`: the system frees it when its process (with what that has forked) dies, however that happens;
+    it excludes other threads of this process, too; and closing another descriptor of the file does not free it, as it
+    would a POSIX record lock. Over NFS, Linux turns it into a byte-range lock on the server, so other machines are
+    excluded as well. Where there are no locks (Windows, some cluster file systems), nobody is.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:

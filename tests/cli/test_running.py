@@ -187,6 +187,16 @@ def test_a_run_started_in_python_is_resumed_in_python(fedtide):
     assert result.stderr == ("error: a: not started from a configuration; resume it in Python, as it was started\n")
 
 
+@pytest.mark.parametrize("key", ["config", "folder"])
+def test_a_description_that_is_no_text_is_refused(fedtide, key):
+    about = {"finished": False, "config": "", "folder": ".", "seeds": [0], "rounds": 1, "methods": []}
+    Path("a").mkdir()
+    Path("a/run.json").write_text(json.dumps(about | {key: 5}))
+    result = fedtide("resume", "a")
+    assert result.exit_code == 2
+    assert result.stderr == f"error: a/run.json: {key} = 5: must be text\n"
+
+
 def test_check_says_what_would_run(fedtide, config):
     result = fedtide("check", "small.toml")
     assert result.exit_code == 0

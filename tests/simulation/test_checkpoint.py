@@ -194,7 +194,7 @@ def test_strays_are_noticed(blobs, chains, interrupted, stray):
         path.write_bytes((interrupted / "checkpoints" / "000" / "rounds-00000050.parquet").read_bytes())
     else:
         path.mkdir(parents=True)
-    with pytest.raises(CheckpointError, match="does not belong to this run; move it out of the folder"):
+    with pytest.raises(CheckpointError, match="does not belong to this run; move it elsewhere"):
         simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedtide.cli.faults import explained
-from fedtide.errors import FedtideError
+from fedtide.errors import FedtideError, require
 
 if TYPE_CHECKING:
     from fedtide import Result
@@ -127,6 +127,8 @@ def resume(
         if about.get("config") is None:
             raise FedtideError(f"{folder}: not started from a configuration; resume it in Python, as it was started")
         kept = {key: about[key] for key in ("command", "folder") if key in about}
+        for key, text in (("config", about["config"]), *kept.items()):
+            require(isinstance(text, str), f"{folder / 'run.json'}: {key}", text, "text")
         config = loads(about["config"], str(folder / "run.json"), kept.get("folder", "."))
         on = on or Place(read_blocks(folder).get("on", "local"))
         _finish(_simulate(config, folder, kept, resume=True, on=on), folder)

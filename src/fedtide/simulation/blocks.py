@@ -37,7 +37,10 @@ def piece(table: str, end: int) -> str:
 
 
 def refuse_strays(folder: Path, methods: int, blocks: int, ends: Iterable[int], clients: bool) -> None:
-    """Raises `CheckpointError` where something lies among the checkpoints that such a run does not write."""
+    """Raises `CheckpointError` where something lies among the checkpoints that such a run does not write.
+
+    Stretches, and with them the names of files, are longer on a GPU.
+    """
     root = folder / "checkpoints"
     tables = ("rounds", "clients") if clients else ("rounds",)
     names = {STATE, piece("rounds", 0), *(piece(table, end) for end in ends for table in tables)}
@@ -45,7 +48,8 @@ def refuse_strays(folder: Path, methods: int, blocks: int, ends: Iterable[int], 
     known = {root / "blocks.json", *places, *(place.parent for place in places)}
     for path in sorted(root.rglob("[!.]*")):  # hidden files are the system's: .nfs…, .DS_Store
         if path not in known and not (path.parent in places and path.name in names):
-            raise CheckpointError(f"{path}: does not belong to this run; move it out of the folder")
+            how = "move it elsewhere, or resume on the kind of hardware that the run began on"
+            raise CheckpointError(f"{path}: does not belong to this run; {how}")
 
 
 def part_files(folder: Path, name: str) -> list[Path]:

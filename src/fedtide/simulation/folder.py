@@ -102,8 +102,8 @@ def _before(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
             raise CheckpointError(f"{folder}: belongs to another run: {change}")
     try:
         chunks = before.get("chunks")
-        labels = [method["label"] for method in facts["methods"]]
-        require(isinstance(chunks, dict) and list(chunks) == labels, "chunks", chunks, "one for each method")
+        labels = {method["label"] for method in facts["methods"]}
+        require(isinstance(chunks, dict) and chunks.keys() == labels, "chunks", chunks, "one for each method")
         for label, chunk in before["chunks"].items():
             if chunk is not None:
                 whole(f"chunks.{label}", chunk, 1)

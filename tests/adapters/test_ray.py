@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from fedtide.adapters import ray_tasks
 from fedtide.cli import app
 from fedtide.cli.running import Place
+from fedtide.files import alone
 from fedtide.simulation import engine
 from fedtide.simulation.blocks import of_all_seeds
 
@@ -169,6 +170,15 @@ def test_a_local_run_goes_on_on_ray(ray, config, local, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "2 tasks: 2 methods × 1 blocks of seeds" in result.stderr
     check_same(folder, local)
+
+
+def test_a_folder_in_which_another_process_runs(ray, config):
+    folder = config.parent / "taken"
+    with alone(folder, ""):
+        result = fedtide("run", config, "--out", folder, "--on", "ray")
+        assert [path.name for path in folder.iterdir()] == ["fedtide.lock"]
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].startswith(f"error: {folder}: another process is running in it (PID ")
 
 
 def test_more_than_a_machine_has(ray, config):

@@ -2,14 +2,18 @@
 
 import errno
 import json
+import os
+import re
 import shutil
 import tomllib
 from pathlib import Path
 
 import polars as pl
 import pytest
+from safetensors import SafetensorError
 
 from fedtide import experiments
+from fedtide.files import alone, atomic
 from fedtide.methods import CATALOGUE
 from fedtide.simulation import checkpoint
 from fedtide.simulation.bars import RoundsProgress
@@ -101,15 +105,16 @@ def stop(*arguments):
 
 
 def fill_disk(*arguments):
-    raise OSError(errno.ENOSPC, "No space left on device", "state.safetensors")
+    with atomic("broken/checkpoints/001/state.safetensors"):
+        raise SafetensorError(f"Error while serializing: I/O error: No space left (os error {errno.ENOSPC})")
 
 
 @pytest.mark.parametrize(
     ("fault", "status", "line"),
     [
         (stop, 130, "stopped; go on with: fedtide resume broken"),
-        (fill_disk, 1, "error: state.safetensors: No space left on device; nothing was lost; free space and run: "
-                       "fedtide resume broken"),
+        (fill_disk, 1, "error: broken/checkpoints/001/state.safetensors: No space left on device; nothing was lost; "
+                       "free space and run: fedtide resume broken"),
     ],
 )  # fmt: skip
 def test_a_broken_run_says_how_to_go_on_and_loses_nothing(fedtide, config, monkeypatch, fault, status, line):
@@ -137,12 +142,43 @@ def test_a_broken_run_says_how_to_go_on_and_loses_nothing(fedtide, config, monke
 
 
 def test_resume_of_a_finished_run_writes_its_report_again(fedtide, finished):
+    """And removes what a kill in its last moments has left."""
     shutil.copytree(finished, "a")
     Path("a/report.html").unlink()
+    for leftover in ("checkpoints/001", ".report.html.x.partial"):
+        (Path("a") / leftover).mkdir(parents=True)
     result = fedtide("resume", "a")
     assert result.exit_code == 0
     assert result.stderr == "a: this run has finished; its report is written again\n"
-    assert Path("a/report.html").is_file()
+    assert {path.name for path in Path("a").iterdir()} == FILES
+
+
+def test_a_folder_in_which_another_process_runs_is_left_alone(fedtide, config, finished):
+    shutil.copytree(finished, "a")
+    about = json.loads(Path("a/run.json").read_text("utf-8"))
+    for command, done in ((("resume", "a"), True), (("resume", "a"), False), (("run", config, "--out", "b"), False)):
+        Path("a/run.json").write_text(json.dumps(about | {"finished": done}), "utf-8")
+        folder = Path(command[-1])
+        with alone(folder, ""):
+            before = {path: path.read_bytes() for path in folder.iterdir()}
+            result = fedtide(*command)
+            assert {path: path.read_bytes() for path in folder.iterdir()} == before
+        assert result.exit_code == 2
+        line = rf"error: {folder}: another process is running in it \(PID {os.getpid()} on .+ since .+\)"
+        assert re.fullmatch(line, result.stderr.splitlines()[-1])
+        assert fedtide("report", "a").exit_code == (0 if done else 2)  # who reads needs no lock
+
+
+def test_a_run_that_was_killed_before_it_began(fedtide, config):
+    (Path("a") / ".run.json.x.partial").mkdir(parents=True)
+    (Path("a") / "fedtide.lock").touch()
+    result = fedtide("resume", "a")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: a: no run has begun in it; start one: fedtide run CONFIG.toml --out a, or in Python without resume\n"
+    )
+    assert fedtide("run", config, "--out", "a").exit_code == 0
+    assert {path.name for path in Path("a").iterdir()} == FILES
 
 
 def test_report_against_another_baseline(fedtide, finished):
@@ -169,6 +205,16 @@ def test_a_run_started_in_python_is_resumed_in_python(fedtide):
     result = fedtide("resume", "a")
     assert result.exit_code == 2
     assert result.stderr == ("error: a: not started from a configuration; resume it in Python, as it was started\n")
+
+
+@pytest.mark.parametrize("key", ["config", "folder"])
+def test_a_description_that_is_no_text_is_refused(fedtide, key):
+    about = {"finished": False, "config": "", "folder": ".", "seeds": [0], "rounds": 1, "methods": []}
+    Path("a").mkdir()
+    Path("a/run.json").write_text(json.dumps(about | {key: 5}))
+    result = fedtide("resume", "a")
+    assert result.exit_code == 2
+    assert result.stderr == f"error: a/run.json: {key} = 5: must be text\n"
 
 
 def test_check_says_what_would_run(fedtide, config):

@@ -248,7 +248,7 @@ def test_a_problem_of_one_s_own_is_told_what_to_add(monkeypatch, more):
     ("old", "new", "message"),
     [
         ("trials = 6", "trials = 0",
-         "tune.trials = 0: must be a number of settings to try, the same for every method"),
+         "tune.trials = 0: must be a number of settings to try, 1 to 1,000,000, the same for every method"),
         ("trials = 6", "trial = 6",
          "tune.trial: unknown; did you mean 'trials'? known: rounds, seeds, select, space, trials, validation"),
         ("seeds = 2\n\n[tune.space]", "seeds = [7, 1]\n\n[tune.space]",

@@ -1,5 +1,7 @@
 """Seeds in blocks: the records of the run that has them together."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,24 @@ from fedtide.simulation.simulate import simulate
 
 def stop(*progress):
     raise KeyboardInterrupt
+
+
+def test_blocks_that_changed_are_noticed(blobs, chains, tmp_path):
+    """More seeds in a block, fewer, or all in one: the checkpoints are of others."""
+    run = {"rounds": 4, "seeds": 4, "evaluate_every": 2}
+    with pytest.raises(KeyboardInterrupt):
+        simulate(blobs, chains, fedavg(), **run, out=tmp_path / "a", progress=stop)
+    shutil.rmtree(tmp_path / "a" / "checkpoints" / "000")
+    write_blocks(tmp_path / "a", 2)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(
+            blobs, chains, fedavg(), **run, out=tmp_path / "a", resume=True,
+            progress=lambda label, done, total: stop() if done == 2 else None,
+        )  # fmt: skip
+    for size in (1, 3, 4):
+        write_blocks(tmp_path / "a", size)
+        with pytest.raises(CheckpointError, match=r"belongs to another run|does not belong to this run"):
+            simulate(blobs, chains, fedavg(), **run, out=tmp_path / "a", resume=True)
 
 
 def test_blocks_change_no_bit(as_shipped, blobs, chains, tmp_path):
@@ -38,7 +58,11 @@ def test_blocks_change_no_bit(as_shipped, blobs, chains, tmp_path):
     assert found.about["memory"] == whole.about["memory"]
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"seeds": 0}', '{"seeds": "two"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"seeds": 0}', '{"seeds": "two"}', '{"seeds": true}', '{"seeds": 2, "on": "mars"}',
+     '{"seeds": 2, "cpus": "1"}', '{"seeds": 2, "gpus": -1}'],
+)  # fmt: skip
 def test_a_damaged_description_is_refused(tmp_path, text):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "blocks.json").write_text(text)

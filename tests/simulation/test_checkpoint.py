@@ -1,7 +1,11 @@
 """Interrupted at any stretch, a resumed run is the run that was never interrupted."""
 
+import errno
+
 import numpy as np
 import pytest
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 import fedtide
 from fedtide.errors import CheckpointError
@@ -76,6 +80,47 @@ def test_a_flipped_bit_is_noticed(blobs, chains, interrupted):
         simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
 
 
+def change(path, old: bytes, new: bytes) -> None:
+    content = path.read_bytes()
+    assert content.count(old) >= 1
+    path.write_bytes(content.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"rounds":"50"', b'"rounds":"10"'),
+        (b'"rounds":"50"', b'"rounds":"xx"'),
+        (b'"dtype":"F32"', b'"dtype":"I32"'),
+        (b"rounds-00000050.parquet", b"rounds-00000000.parquet"),
+        (b'"run":"', b'"rum":"'),
+    ],
+)
+def test_a_changed_header_is_noticed(blobs, chains, interrupted, old, new):
+    """All that resuming reads is in the digest, not only the numbers."""
+    change(state_of(interrupted), old, new)
+    with pytest.raises(CheckpointError, match="damaged checkpoint"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+
+
+def test_a_changed_shape_is_noticed(blobs, chains, interrupted):
+    """The same bytes under another shape."""
+    with safe_open(state_of(interrupted), framework="numpy") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    name = next(name for name, tensor in tensors.items() if tensor.size > 1)
+    save_file(tensors | {name: tensors[name].reshape(-1)}, state_of(interrupted), metadata=metadata)
+    with pytest.raises(CheckpointError, match="damaged checkpoint"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+
+
+def test_another_version_is_refused(blobs, chains, interrupted):
+    change(state_of(interrupted), b"fedtide-checkpoint-2", b"fedtide-checkpoint-1")
+    with pytest.raises(CheckpointError, match="not a checkpoint of this version of fedtide") as error:
+        simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("keep", [0, 5, 60])
 def test_a_truncated_checkpoint_is_noticed(blobs, chains, interrupted, keep):
     state_of(interrupted).write_bytes(state_of(interrupted).read_bytes()[:keep])
@@ -100,6 +145,62 @@ def test_lost_or_damaged_records_are_noticed(blobs, chains, interrupted, table):
     part.unlink()
     with pytest.raises(CheckpointError, match="missing"):
         simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+
+
+@pytest.fixture
+def twins(blobs, chains, tmp_path):
+    """A run of a method under two names, stopped in the second."""
+    methods = {"a": METHODS["FedAvg"], "b": METHODS["FedAvg"]}
+    with pytest.raises(Stop):
+        simulate(blobs, chains, methods, **OPTIONS, out=tmp_path / "run", progress=stop_at("b", 100))
+    return tmp_path / "run", lambda: simulate(blobs, chains, methods, **OPTIONS, out=tmp_path / "run", resume=True)
+
+
+def swap(one, other):
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+@pytest.mark.parametrize("table", ["rounds", "clients"])
+@pytest.mark.parametrize(
+    ("one", "other"), [("000/{}-00000050", "000/{}-00000100"), ("000/{}-00000050", "001/{}-00000050")]
+)
+def test_swapped_records_are_noticed(twins, table, one, other):
+    """Each is whole, and of this run; but not of this stretch, or of this method."""
+    folder, resume = twins
+    swap(*(folder / "checkpoints" / f"{name.format(table)}.parquet" for name in (one, other)))
+    with pytest.raises(CheckpointError, match=rf"{table}-00000050\.parquet: damaged or replaced"):
+        resume()
+
+
+def test_swapped_methods_are_noticed(twins):
+    folder, resume = twins
+    swap(folder / "checkpoints" / "000", folder / "checkpoints" / "001")
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        resume()
+
+
+@pytest.mark.parametrize(
+    "stray",
+    ["002/state.safetensors", "002", "001/0000", "000/0000/rounds-00000050.parquet", "000/rounds-00000060.parquet",
+     "000/clients-00000000.parquet", "rounds-00000050.parquet", "notes.txt"],
+)  # fmt: skip
+def test_strays_are_noticed(blobs, chains, interrupted, stray):
+    path = interrupted / "checkpoints" / stray
+    if path.suffix:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes((interrupted / "checkpoints" / "000" / "rounds-00000050.parquet").read_bytes())
+    else:
+        path.mkdir(parents=True)
+    with pytest.raises(CheckpointError, match="does not belong to this run; move it elsewhere"):
+        simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+
+
+def test_hidden_files_are_the_systems(blobs, chains, whole, interrupted):
+    (interrupted / "checkpoints" / "000" / ".DS_Store").touch()
+    assert same(simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True), whole)
 
 
 def test_other_labels_or_records_are_another_run(blobs, chains, interrupted):
@@ -136,12 +237,13 @@ def test_a_full_disk_loses_nothing(blobs, chains, whole, interrupted, monkeypatc
     before = state_of(interrupted).read_bytes()
 
     def full(*arguments, **options):
-        raise OSError(28, "No space left on device")
+        raise SafetensorError(f"I/O error: No space left on device (os error {errno.ENOSPC})")
 
     with monkeypatch.context() as patch:
         patch.setattr(writer, "save_file", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match="No space left") as fault:
             simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
+    assert (fault.value.errno, fault.value.filename) == (errno.ENOSPC, str(state_of(interrupted)))
     assert state_of(interrupted).read_bytes() == before
     assert not list(state_of(interrupted).parent.glob(".state*"))
     assert same(simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True), whole)

@@ -14,7 +14,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from fedtide.errors import FedtideError, require, whole
 from fedtide.experiments.config import Config
 from fedtide.methods import find
 from fedtide.simulation.blocks import in_blocks, of_all_seeds, place_of, read_blocks, rounds_done
-from fedtide.simulation.folder import close_folder
+from fedtide.simulation.folder import close_folder, held
 from fedtide.simulation.progress import Progress
 from fedtide.simulation.result import Result, write_about
 
@@ -72,7 +72,7 @@ def simulate_on_ray(
     share = share or Share(cpus=kept.get("cpus", 1.0), gpus=kept.get("gpus"))
     _check(share)
     hear = progress or (lambda label, done, total: None)
-    with _cluster() as ray:
+    with ExitStack() as until_closed, _cluster() as ray:
         gpus = _gpus(ray) if share.gpus is None else share.gpus
         resources = {"cpus": share.cpus, "gpus": gpus}
         workers = _workers(ray, share.cpus, gpus)
@@ -88,6 +88,7 @@ def simulate_on_ray(
 
         blocks = in_blocks(range(_count(config)), size)
         tell = functools.partial(_tell, hear, folder, labels, blocks, config.run.rounds)
+        until_closed.enter_context(held(folder, resume))  # by the driver, for all workers, which end with it
         first = submit(0, ray_tasks.prepare, spec, size, {"on": "ray", **resources}, about or {}, resume)
         (plan,) = _results(ray, [first], lambda found: tell())
         facts = plan.facts
@@ -109,13 +110,13 @@ def simulate_on_ray(
             tell()
 
         found = dict(zip(jobs, _results(ray, tasks, look), strict=True))
-    models = {
-        label: np.concatenate([found[number, block] for block in range(len(blocks))])
-        for number, label in enumerate(labels)
-    }
-    facts["seconds"] = round(earlier + time.monotonic() - begun, 2)
-    facts["finished"] = True
-    return close_folder(folder, facts, models)
+        models = {
+            label: np.concatenate([found[number, block] for block in range(len(blocks))])
+            for number, label in enumerate(labels)
+        }
+        facts["seconds"] = round(earlier + time.monotonic() - begun, 2)
+        facts["finished"] = True
+        return close_folder(folder, facts, models)
 
 
 @contextmanager

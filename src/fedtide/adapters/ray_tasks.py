@@ -22,8 +22,7 @@ from fedtide.methods.base import Method
 from fedtide.simulation import describe
 from fedtide.simulation.blocks import in_blocks, place_of, write_blocks
 from fedtide.simulation.cache import use_persistent_cache
-from fedtide.simulation.folder import facts_of, open_folder
-from fedtide.simulation.result import read_about
+from fedtide.simulation.folder import begin
 from fedtide.simulation.run import MethodRun
 from fedtide.simulation.setup import Setup, fitted
 from fedtide.simulation.simulate import simulate
@@ -88,13 +87,10 @@ def prepare(spec: Spec, size: int, how: dict[str, Any], about: dict[str, Any], r
     if jax.default_backend() == "cpu":
         setup.devices = setup.sharing(_cores())  # what a local run would share the seeds among
     folder = Path(spec.out)
-    before = _description(folder) if resume else {}
-    chunks = before.get("chunks") or {label: setup.choose_chunk(method) for label, method in methods.items()}
-    facts = facts_of(setup, methods, chunks, about)
-    open_folder(folder, facts, before)
+    if resume:
+        _require_here(folder)
+    facts = begin(folder, setup, methods, about, resume)
     write_blocks(folder, size, **how)
-    facts["memory"] = {label: setup.memory(method, chunks[label]).total for label, method in methods.items()}
-    facts["seconds"] = before.get("seconds", 0.0)
     return Plan(facts, setup.traces.most, jax.default_backend())
 
 
@@ -102,7 +98,7 @@ def prepare(spec: Spec, size: int, how: dict[str, Any], about: dict[str, Any], r
 def run_block(spec: Spec, plan: Plan, number: int, block: int, size: int) -> np.ndarray:
     """One method on one block of seeds, from its checkpoint on; returns the models [seeds, d]."""
     folder = Path(spec.out)
-    _description(folder)
+    _require_here(folder)
     setup, methods = _experiment(spec)
     here = {**describe.versions(), "backend": jax.default_backend()}
     for name, begun in {**plan.facts["versions"], "backend": plan.backend}.items():
@@ -117,10 +113,9 @@ def run_block(spec: Spec, plan: Plan, number: int, block: int, size: int) -> np.
     return run.to_end(lambda label, done, total: None)
 
 
-def _description(folder: Path) -> dict[str, Any]:
+def _require_here(folder: Path) -> None:
     if not (folder / "run.json").exists():
         raise FedtideError(f"{folder}: not there on {platform.node()}: {SHARED}")
-    return read_about(folder)
 
 
 @functools.lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedtide.cli.faults import explained
-from fedtide.errors import FedtideError
+from fedtide.errors import FedtideError, require
 
 if TYPE_CHECKING:
     from fedtide import Result
@@ -115,15 +115,20 @@ def resume(
         from fedtide import Result
         from fedtide.experiments import loads
         from fedtide.simulation.blocks import read_blocks
+        from fedtide.simulation.folder import held, remove_checkpoints
         from fedtide.simulation.result import read_about
 
         about = read_about(folder)
-        if about.get("finished"):
+        if about["finished"]:
+            with held(folder, resume=True):
+                remove_checkpoints(folder)  # where the run was killed while it did
             typer.echo(f"{folder}: this run has finished; its report is written again", err=True)
             return _finish(Result.load(folder), folder)
         if about.get("config") is None:
             raise FedtideError(f"{folder}: not started from a configuration; resume it in Python, as it was started")
         kept = {key: about[key] for key in ("command", "folder") if key in about}
+        for key, text in (("config", about["config"]), *kept.items()):
+            require(isinstance(text, str), f"{folder / 'run.json'}: {key}", text, "text")
         config = loads(about["config"], str(folder / "run.json"), kept.get("folder", "."))
         on = on or Place(read_blocks(folder).get("on", "local"))
         _finish(_simulate(config, folder, kept, resume=True, on=on), folder)
@@ -149,7 +154,9 @@ def report(
 
 
 def _start(config: "Config", folder: Path, command: list[str], on: Place = Place.local, **share: Any) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    from fedtide.files import vacant
+
+    if not vacant(folder):
         known = (folder / "run.json").is_file()
         other = f", or go on with: fedtide resume {folder}" if known else ""
         raise FedtideError(f"{folder}: exists and is not empty; choose another --out{other}")

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedtide.errors import CheckpointError
+from fedtide.errors import CheckpointError, number, require, whole
 from fedtide.files import atomic
+
+STATE = "state.safetensors"
 
 
 def in_blocks(seeds: Sequence[int], size: int) -> list[list[int]]:
@@ -29,6 +31,27 @@ def place_of(folder: Path, number: int, block: int, blocks: int) -> Path:
     return place if blocks == 1 else place / f"{block:04d}"
 
 
+def piece(table: str, end: int) -> str:
+    """The file with a table's records of the stretch that ended with that round."""
+    return f"{table}-{end:08d}.parquet"
+
+
+def refuse_strays(folder: Path, methods: int, blocks: int, ends: Iterable[int], clients: bool) -> None:
+    """Raises `CheckpointError` where something lies among the checkpoints that such a run does not write.
+
+    Stretches, and with them the names of files, are longer on a GPU.
+    """
+    root = folder / "checkpoints"
+    tables = ("rounds", "clients") if clients else ("rounds",)
+    names = {STATE, piece("rounds", 0), *(piece(table, end) for end in ends for table in tables)}
+    places = {place_of(folder, method, block, blocks) for method in range(methods) for block in range(blocks)}
+    known = {root / "blocks.json", *places, *(place.parent for place in places)}
+    for path in sorted(root.rglob("[!.]*")):  # hidden files are the system's: .nfs…, .DS_Store
+        if path not in known and not (path.parent in places and path.name in names):
+            how = "move it elsewhere, or resume on the kind of hardware that the run began on"
+            raise CheckpointError(f"{path}: does not belong to this run; {how}")
+
+
 def part_files(folder: Path, name: str) -> list[Path]:
     """The files of a table, in the order of its rows: by method, stretch and block of seeds."""
     root = folder / "checkpoints"
@@ -38,7 +61,7 @@ def part_files(folder: Path, name: str) -> list[Path]:
 
 def rounds_done(place: Path) -> int | None:
     """Rounds whose records are there; None where the block has not begun."""
-    ends = [int(file.stem.removeprefix("rounds-")) for file in place.glob("rounds-*.parquet")]
+    ends = [int(file.stem.removeprefix("rounds-")) for file in place.glob(f"rounds-{'[0-9]' * 8}.parquet")]
     return max(ends, default=None)
 
 
@@ -61,8 +84,11 @@ def read_blocks(folder: Path) -> dict[str, Any]:
         return {}
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        require(isinstance(found, dict), "it", found, "a JSON object")
+        whole("seeds", found.get("seeds"), 1)
+        require(found.get("on", "local") in ("local", "ray"), "on", found.get("on"), "local or ray")
+        number("cpus", found.get("cpus", 1.0), above=0)
+        number("gpus", found.get("gpus", 0.0), low=0)
+    except ValueError as error:  # no JSON, no UTF-8, or not what it must be
         raise CheckpointError(f"{path}: damaged ({error})") from error
-    if not isinstance(found, dict) or not isinstance(found.get("seeds"), int) or found["seeds"] < 1:
-        raise CheckpointError(f"{path}: does not say how the seeds are shared out")
     return found

@@ -2,12 +2,12 @@
 
 A run's folder holds, while it runs, one folder for each method under `checkpoints/`:
 
-    state.safetensors             everything that is carried from round to round, and which run it belongs to
-    rounds-000050.parquet         records of the stretch that ended with round 50
-    clients-000050.parquet
+    state.safetensors             all that is carried from round to round, which run it belongs to, and digests
+    rounds-00000050.parquet       records of the stretch that ended with round 50
+    clients-00000050.parquet
 
-A stretch's records are written before its state. Killed in between, the stretch is run again and its records are
-written again, identically; so the state alone says how far the run is.
+A stretch's records are written before its state, which holds their digests. Killed in between, the stretch is run again
+and its records are written again, identically; so the state alone says how far the run is and which records it has.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ import numpy as np
 from fedtide.errors import CheckpointError
 from fedtide.files import atomic
 
+_FORMAT = "fedtide-checkpoint-2"
 _ANEW = "delete its folder and resume: this method then starts anew"
 
 
@@ -30,6 +31,7 @@ class Saved(NamedTuple):
 
     carry: Any
     rounds: int  # rounds completed
+    pieces: dict[str, str]  # the files of records up to there, and the digest of each
 
 
 def fingerprint(*trees: Any) -> str:
@@ -44,46 +46,67 @@ def fingerprint(*trees: Any) -> str:
     return digest.hexdigest()
 
 
-def save(path: Path, carry: Any, rounds: int, run: str) -> None:
+def save(path: Path, state: Saved, run: str) -> None:
     """Writes the state, atomically."""
     from safetensors.numpy import save_file
 
-    tensors = {name: np.ascontiguousarray(leaf) for name, leaf in _named(carry).items()}
-    metadata = {"format": "fedtide-checkpoint-1", "run": run, "rounds": str(rounds), "digest": _digest(tensors)}
+    tensors = {name: np.ascontiguousarray(leaf) for name, leaf in _named(state.carry).items()}
+    metadata = {"format": _FORMAT, "run": run, "rounds": str(state.rounds), "pieces": json.dumps(state.pieces)}
     with atomic(path) as temporary:
-        save_file(tensors, temporary, metadata=metadata)
+        save_file(tensors, temporary, metadata=metadata | {"digest": _digest(metadata, tensors)})
 
 
 def load(path: Path, like: Any, run: str) -> Saved:
-    """Reads a state of the same shape as `like`; raises `CheckpointError` on a damaged or foreign file."""
+    """Reads a state of the same shape as `like`; raises `CheckpointError` on a damaged or foreign file.
+
+    The records that belong to it are beside it, and checked as well.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
+            metadata = dict(file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, json.JSONDecodeError) as error:
         raise CheckpointError(f"{path}: damaged checkpoint ({error}); {_ANEW}") from error
-    if metadata.get("format") != "fedtide-checkpoint-1":
-        raise CheckpointError(f"{path}: not a checkpoint of this version of fedtide")
-    if metadata.get("digest") != _digest(tensors):
+    if metadata.get("format") != _FORMAT:
+        raise CheckpointError(f"{path}: not a checkpoint of this version of fedtide; {_ANEW}")
+    if metadata.pop("digest", None) != _digest(metadata, tensors):
         raise CheckpointError(f"{path}: damaged checkpoint (its digest differs); {_ANEW}")
-    if metadata.get("run") != run:
+    if metadata["run"] != run:
         raise CheckpointError(f"{path}: belongs to another run (other data, method, seeds or settings)")
     names = _named(like)
     if set(names) != set(tensors):
         raise CheckpointError(f"{path}: belongs to another method (its state has other parts)")
     leaves = [tensors[name] for name in names]
-    return Saved(jax.tree.unflatten(jax.tree.structure(like), leaves), int(metadata["rounds"]))
+    pieces = json.loads(metadata["pieces"])
+    for name, digest in pieces.items():
+        _check_piece(path.parent / name, digest)
+    return Saved(jax.tree.unflatten(jax.tree.structure(like), leaves), int(metadata["rounds"]), pieces)
+
+
+def digest_of(file: Path) -> str:
+    """A file's digest."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _check_piece(file: Path, digest: str) -> None:
+    if not file.exists():
+        raise CheckpointError(f"{file}: missing, though the checkpoint is past it: the records have a gap; {_ANEW}")
+    if digest_of(file) != digest:
+        raise CheckpointError(f"{file}: damaged or replaced (its digest is not the checkpoint's); {_ANEW}")
 
 
 def _named(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
 
 
-def _digest(tensors: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
+def _digest(metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> str:
+    """Of all that the file says: what resuming reads is in it."""
+    arrays = sorted(tensors.items())
+    shapes = [(name, str(array.dtype), array.shape) for name, array in arrays]
+    digest = hashlib.sha256(json.dumps([metadata, shapes], sort_keys=True).encode())
+    for _, array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

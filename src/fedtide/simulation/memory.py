@@ -11,8 +11,6 @@ from jax.extend.core import Jaxpr, Literal
 from fedtide.errors import DoesNotFit
 from fedtide.methods.base import CATALOGUE, Method
 
-_ROW = 100  # bytes of a row of the table of rounds
-
 
 class Estimate(NamedTuple):
     """Bytes a run keeps on the device at once."""
@@ -89,16 +87,12 @@ def device_memory() -> int | None:
             return None
 
 
-def refuse_long(rounds: int, history: int, seeds: int, methods: int, clients: int) -> None:
-    """Raises `DoesNotFit` where the table of rounds, or the rounds observed before the first, exceed what there is."""
-    available = device_memory()
-    for field, value, size in (
-        ("rounds", rounds, _ROW * rounds * seeds * methods),
-        ("history", history, history * seeds * clients),  # a byte each
-    ):
-        if available is not None and size > available:
-            need = f"needs about {readable(size)} for {seeds:,} seeds, the device has {readable(available)}"
-            raise DoesNotFit(f"{field} = {value}: {need}")
+def refuse_long_history(history: int, seeds: int, clients: int) -> None:
+    """Raises `DoesNotFit` where the rounds observed before the first, a byte per seed and client, do not fit."""
+    available, size = device_memory(), history * seeds * clients
+    if available is not None and size > available:
+        need = f"needs about {readable(size)} for {seeds:,} seeds and {clients:,} clients"
+        raise DoesNotFit(f"history = {history}: {need}, the device has {readable(available)}")
 
 
 def refuse_if_too_large(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtide.errors import CheckpointError, FedtideError
-from fedtide.files import atomic
+from fedtide.files import atomic, vacant
 from fedtide.simulation.records import Columns, client_frame, round_frame
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Result:
 
         folder = Path(folder)
         about = read_about(folder)
-        if not (folder / "rounds.parquet").exists():
+        if not about["finished"]:
             raise FedtideError(f"{folder}: this run has not finished; go on with: fedtide resume {folder}")
         try:
             tables = [pl.read_parquet(folder / f"{name}.parquet") for name in ("rounds", "clients")]
@@ -125,11 +125,15 @@ def write_about(folder: Path, about: dict[str, Any]) -> None:
 def read_about(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     if not path.exists():
+        if folder.is_dir() and vacant(folder):
+            how = f"fedtide run CONFIG.toml --out {folder}, or in Python without resume"
+            raise FedtideError(f"{folder}: no run has begun in it; start one: {how}")
         raise FedtideError(f"{folder}: not a run's folder (it has no run.json)")
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path}: damaged ({error})") from error
-    if not isinstance(about, dict) or not {"finished", "seeds", "rounds", "methods"} <= set(about):
+    known = isinstance(about, dict) and {"seeds", "rounds", "methods"} <= set(about)
+    if not known or not isinstance(about.get("finished"), bool):
         raise CheckpointError(f"{path}: not the description of a run")
     return about

@@ -2,23 +2,21 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedtide.errors import CheckpointError
 from fedtide.files import atomic
 from fedtide.methods.base import Method
 from fedtide.simulation import calls, checkpoint, engine
+from fedtide.simulation.blocks import STATE, piece
+from fedtide.simulation.checkpoint import Saved
 from fedtide.simulation.progress import Progress
 from fedtide.simulation.records import Columns, client_frame, client_rows, initial_rows, round_frame, round_rows
 from fedtide.simulation.setup import Setup, batch
 from fedtide.simulation.traces import Span
-
-if TYPE_CHECKING:
-    import polars
 
 
 class MethodRun:
@@ -27,6 +25,7 @@ class MethodRun:
     def __init__(self, setup: Setup, label: str, method: Method, chunk: int | None, place: Path | None):
         self.setup, self.label, self.method, self.chunk, self.place = setup, label, method, chunk, place
         self.parts: tuple[list[Columns], list[Columns]] = ([], [])
+        self._pieces: dict[str, str] = {}  # files of records up to here, and their digests
         self._diverged: dict[int, int] = {}  # seed: the first round whose evaluation was not finite
 
     @property
@@ -41,11 +40,10 @@ class MethodRun:
         done, run = 0, ""
         if self.place is not None:
             parts = (method, setup.problem, setup.population, setup.seeds, setup.plan, setup.availability)
-            run = checkpoint.fingerprint(*parts)
-            if (self.place / "state.safetensors").exists():
-                saved = checkpoint.load(self.place / "state.safetensors", carry, run)
-                carry, done = jax.tree.map(jnp.asarray, saved.carry), saved.rounds
-                self._check_parts(done)
+            run = checkpoint.fingerprint(self.label, self.chunk, *parts)
+            if (self.place / STATE).exists():
+                carry, done, self._pieces = checkpoint.load(self.place / STATE, carry, run)
+                carry = jax.tree.map(jnp.asarray, carry)
         if done == 0:
             evaluation, _ = engine.evaluate(setup.problem, setup.population, carry.w)
             self._keep(initial_rows(self.label, setup.seed_list, _first(evaluation)), {}, 0)
@@ -72,7 +70,7 @@ class MethodRun:
             if span.evaluates:
                 self._noticedivergence(span, stretch.evaluation.objective)
             if self.place is not None:
-                checkpoint.save(self.place / "state.safetensors", carry, span.end, run)
+                checkpoint.save(self.place / STATE, Saved(carry, span.end, self._pieces), run)
             report(self.label, span.end, setup.rounds)
         return np.asarray(engine.served(method, carry))[0]
 
@@ -84,15 +82,9 @@ class MethodRun:
             return
         for name, frame in (("rounds", round_frame([rounds])), ("clients", client_frame([clients]))):
             if not frame.is_empty():
-                with atomic(self.place / f"{name}-{end:08d}.parquet") as temporary:
+                with atomic(self.place / piece(name, end)) as temporary:
                     frame.write_parquet(temporary)
-
-    def _check_parts(self, done: int) -> None:
-        assert self.place is not None
-        expected = [0, *(span.end for span in self.setup.plan if span.end <= done)]
-        for end in expected:
-            for name in ("rounds", "clients") if end > 0 and self.setup.record_clients else ("rounds",):
-                read_records(self.place / f"{name}-{end:08d}.parquet")
+                    self._pieces[piece(name, end)] = checkpoint.digest_of(temporary)
 
     def _noticedivergence(self, span: Span, objective: np.ndarray) -> None:
         for seed, values in zip(self.setup.seed_list, objective, strict=True):
@@ -104,17 +96,6 @@ class MethodRun:
 
 def divergence(label: str, seed: int, round_: int) -> str:
     return f"{label}, seed {seed}: diverged by round {round_} (the loss is not finite); the rest goes on"
-
-
-def read_records(file: Path) -> "polars.DataFrame":
-    """A stretch's records; raises `CheckpointError` where they are missing or damaged."""
-    import polars as pl
-
-    try:
-        return pl.read_parquet(file)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        reason = "missing" if not file.exists() else f"damaged ({str(error).splitlines()[0]})"
-        raise CheckpointError(f"{file}: {reason}, though the checkpoint is past it; the records have a gap") from error
 
 
 def _first(tree: Any) -> Any:

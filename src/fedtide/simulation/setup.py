@@ -58,7 +58,7 @@ class Setup:
             "availability.clients", availability.clients, f"{clients}, as the problem's number of clients",
         )  # fmt: skip
         self.seed_list = _seeds(seeds)
-        memory.refuse_long(rounds, history, len(self.seed_list), len(methods), clients)
+        memory.refuse_long_history(history, len(self.seed_list), clients)
         self.seeds = jax.device_put(np.asarray(self.seed_list, np.uint32))
         self.rounds, self.evaluate_every, self.history = rounds, evaluate_every, history
         self.availability, self.chunk = availability, chunk

@@ -14,10 +14,10 @@ from fedtide.methods.base import Method
 from fedtide.simulation import memory
 from fedtide.simulation.blocks import in_blocks, of_all_seeds, place_of, read_blocks
 from fedtide.simulation.cache import use_persistent_cache
-from fedtide.simulation.folder import close_folder, facts_of, open_folder
+from fedtide.simulation.folder import begin, close_folder, held
 from fedtide.simulation.progress import Progress, reporter
 from fedtide.simulation.records import Columns
-from fedtide.simulation.result import Result, read_about, write_about
+from fedtide.simulation.result import Result, write_about
 from fedtide.simulation.run import MethodRun
 from fedtide.simulation.setup import Setup, fitted, labelled
 
@@ -61,47 +61,51 @@ def simulate(
       about: further entries of `Result.about` (title, command, config).
 
     Raises:
-      FedtideError: an argument cannot be used, the run would not fit into memory, or a checkpoint is not of this run.
+      FedtideError: an argument cannot be used, the run would not fit into memory, another process is running in `out`,
+        or a checkpoint is not of this run.
+      OSError: a file cannot be written, for instance because the disk is full; the run can be resumed.
     """
     use_persistent_cache()
     begun = time.monotonic()
     require(not resume or out is not None, "out", out, "the folder of the run to resume")
     named = {label: fitted(method, problem) for label, method in labelled(methods).items()}
+    folder = None if out is None else Path(out)
     with reporter(progress, named, rounds) as report:
         setup = Setup(
             problem, availability, named, rounds=rounds, seeds=seeds, evaluate_every=evaluate_every, history=history,
             record_clients=record_clients, chunk=chunk,
         )  # fmt: skip
-        folder = None if out is None else Path(out)
-        before = read_about(folder) if folder is not None and resume else {}
-        # The chunk depends on the memory of the moment and moves the last bits: a resumed run keeps its own.
-        chunks = before.get("chunks") or {label: setup.choose_chunk(method) for label, method in named.items()}
-        facts = facts_of(setup, named, chunks, about or {})
+        with held(folder, resume):
+            facts = begin(folder, setup, named, about or {}, resume)
+            return _run(setup, named, folder, facts, report, begun)
+
+
+def _run(
+    setup: Setup, methods: Mapping[str, Method], folder: Path | None, facts: dict[str, Any], report: Progress,
+    begun: float,
+) -> Result:  # fmt: skip
+    """Runs what is left of each method; `facts` become the result's."""
+    chunks, earlier = facts["chunks"], facts["seconds"]
+    apart = {} if folder is None else read_blocks(folder)
+    shares = _shares(setup, apart.get("seeds", len(setup.seed_list)))
+    _refuse_unfitting(shares[0], methods, chunks)
+    parts: tuple[list[Columns], list[Columns]] = ([], [])
+    models = {}
+    for number, (label, method) in enumerate(methods.items()):
+        found = []
+        for block, share in enumerate(shares):
+            place = None if folder is None else place_of(folder, number, block, len(shares))
+            run = MethodRun(share, label, method, chunks[label], place)
+            found.append(run.to_end(_of_block(report, shares, block)))
+            facts["warnings"] += run.warnings
+            for kept, new in zip(parts, run.parts, strict=True):
+                kept.extend(new)
+        models[label] = np.concatenate(found)
+        facts["seconds"] = round(earlier + time.monotonic() - begun, 2)
         if folder is not None:
-            open_folder(folder, facts, before)
-        apart = read_blocks(folder) if folder is not None and resume else {}
-        shares = _shares(setup, apart.get("seeds", len(setup.seed_list)))
-        _refuse_unfitting(shares[0], named, chunks)
-        facts["memory"] = {label: setup.memory(method, chunks[label]).total for label, method in named.items()}
-        parts: tuple[list[Columns], list[Columns]] = ([], [])
-        models = {}
-        for number, (label, method) in enumerate(named.items()):
-            found = []
-            for block, share in enumerate(shares):
-                place = None if folder is None else place_of(folder, number, block, len(shares))
-                run = MethodRun(share, label, method, chunks[label], place)
-                found.append(run.to_end(_of_block(report, shares, block)))
-                facts["warnings"] += run.warnings
-                for kept, new in zip(parts, run.parts, strict=True):
-                    kept.extend(new)
-            models[label] = np.concatenate(found)
-            facts["seconds"] = round(before.get("seconds", 0.0) + time.monotonic() - begun, 2)
-            if folder is not None:
-                write_about(folder, facts)
+            write_about(folder, facts)
     facts["finished"] = True
-    if folder is None:
-        return Result(facts, models, *parts)
-    return close_folder(folder, facts, models)
+    return Result(facts, models, *parts) if folder is None else close_folder(folder, facts, models)
 
 
 def _shares(setup: Setup, size: int) -> list[Setup]:

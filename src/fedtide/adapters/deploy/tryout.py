@@ -1,7 +1,6 @@
 """A try-out: a whole federation on this machine, whose clients come and go, from its start to its end."""
 
 import contextlib
-import fcntl
 import re
 import signal
 import threading
@@ -22,6 +21,7 @@ from fedtide.adapters.flower.servers import refuse_password
 from fedtide.adapters.flower.settings import Settings
 from fedtide.adapters.ledger import Ledger
 from fedtide.errors import FedtideError, number, require
+from fedtide.files import alone
 
 _ASK = 20.0  # seconds between two questions to Flower whether the run still runs: each takes two seconds of CPU
 _LOOK = 0.5
@@ -135,7 +135,11 @@ def try_out(planned: Plan, view: View) -> Snapshot:
     """Runs it to its end. Whatever happens, no process is left behind."""
     app, settings = planned.app, planned.settings
     begun = time.time()
-    with alone(app.state), ended_by_signals(), Book(settings.ledger_url, settings.run) as book:
+    with (
+        alone(app.state, "a federation is up in it already"),
+        ended_by_signals(),
+        Book(settings.ledger_url, settings.run) as book,
+    ):
         if planned.clients:  # they start anew; clients elsewhere have stayed, and are known to Flower by its database
             for leftover in app.state.glob("superlink.db*"):
                 leftover.unlink()
@@ -214,18 +218,6 @@ def reason(federation: LocalFederation, run: int) -> str:
     path.write_text(said)
     errors = re.findall(r"^(?:[\w.]+\.)?\w*(?:Error|InvalidInput|DoesNotFit): .+$", said, re.MULTILINE)
     return f"{errors[-1].partition(': ')[2] if errors else 'it does not say why'} (log: {path})"
-
-
-@contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Holds a folder: two federations may not share one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "up.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FedtideError(f"{folder}: a federation is up in it already") from None
-        yield
 
 
 @contextlib.contextmanager

@@ -95,6 +95,7 @@ def change(path, old: bytes, new: bytes) -> None:
         (b"rounds-00000050.parquet", b"rounds-00000000.parquet"),
         (b'"run":"', b'"rum":"'),
     ],
+    ids=["fewer rounds", "no number", "type", "another piece", "no run"],
 )
 def test_a_changed_header_is_noticed(blobs, chains, interrupted, old, new):
     """All that resuming reads is in the digest, not only the numbers."""

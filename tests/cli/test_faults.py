@@ -25,7 +25,7 @@ def folder(tmp_path):
         (OSError(errno.ENOSPC, "No space left on device", "a/b"), 1,
          "error: a/b: No space left on device; nothing was lost; free space and run: fedtide resume DIR"),
         (PermissionError(errno.EACCES, "Permission denied", "a/b"), 1,
-         "error: a/b: Permission denied; nothing was lost; mend it and run: fedtide resume DIR"),
+         "error: a/b: Permission denied; nothing was lost; fix it and run: fedtide resume DIR"),
     ],
 )  # fmt: skip
 def test_one_line_and_a_status(folder, capsys, error, status, line):

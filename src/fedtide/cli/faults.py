@@ -31,7 +31,7 @@ def explained(folder: Path | None = None) -> Iterator[None]:
         line = f"error: {where}{error.strerror or error}"
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         if _resumable(folder):
-            line += f"; nothing was lost; {'free space' if full else 'mend it'} and run: fedtide resume {folder}"
+            line += f"; nothing was lost; {'free space' if full else 'fix it'} and run: fedtide resume {folder}"
         _stop(line, FAILED)
 
 

@@ -147,7 +147,8 @@ def try_out(planned: Plan, view: View) -> Snapshot:
         federation = LocalFederation(
             app.state, nodes, security=planned.security, host=planned.host, port=planned.port, environment=switches
         )
-        view.say(f"starting SuperLink, SuperExec and {len(nodes)} SuperNodes; logs in {app.state / 'logs'}")
+        names = "SuperLink, SuperExec" + ("" if planned.security is None else ", the gateway")
+        view.say(f"starting {names} and {len(nodes)} SuperNodes; logs in {app.state / 'logs'}")
         with federation:
             run = federation.run(app.folder, planned.changes)
             view.say(f"run {settings.run} has begun at {federation.address}")
@@ -202,7 +203,7 @@ def _warned(seen: Snapshot, planned: Plan, view: View) -> bool:
 def _check(federation: LocalFederation, player: Player) -> None:
     if player.error is not None:
         raise FedtideError(f"availability cannot be played: {player.error}") from player.error
-    for name in ("superlink", "superexec"):
+    for name in federation.servers:
         if not federation.alive(name):
             raise FedtideError(f"{name} has ended: see {federation.folder / 'logs' / name}.log")
 

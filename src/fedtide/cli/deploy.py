@@ -1,4 +1,4 @@
-"""The commands `deploy init`, `up`, `status`, `node`, `gateway` and `keys`: a method on real processes, through Flower."""
+"""The commands `deploy init`, `up`, `status`, `node`, `gateway`, `keys`: a method on real processes, through Flower."""
 
 import os
 import shlex

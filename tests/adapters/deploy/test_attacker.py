@@ -52,6 +52,14 @@ print(json.dumps([[one.status_code, one.text] for one in found]))
 """
 
 
+def _listening(prefix):
+    """(addresses, ports) of all listening sockets of a machine, as the kernel writes them."""
+    files = ["/proc/net/tcp", "/proc/net/tcp6"]
+    text = subprocess.run([*prefix, "cat", *files], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in text.splitlines()]
+    return {tuple(row[1].split(":")) for row in rows if row[3] == "0A"}
+
+
 def _ip(*words, check=True):
     return subprocess.run(["ip", *words], capture_output=True, text=True, check=check)
 
@@ -116,6 +124,8 @@ def test_who_has_only_the_certificate_runs_nothing(machines, tmp_path):
         while (found := asked()).returncode and time.monotonic() < end and up.poll() is None:
             time.sleep(0.5)
         assert found.returncode == 0, found.stderr + (tmp_path / "up.log").read_text()
+        beyond = {(where, port) for where, port in _listening(here) if where != "0100007F"}
+        assert beyond == {("014D12C6", f"{PORT:04X}")}  # the gateway, at the address that was given
         ran = subprocess.run(
             [*outside, flwr, "run", str(evil), "target", "--format", "json"],
             env=environment, capture_output=True, text=True, check=False, timeout=120,
@@ -127,7 +137,12 @@ def test_who_has_only_the_certificate_runs_nothing(machines, tmp_path):
                  "--node-config", f'client-id="0" partition-id=0 num-partitions=1 state="{tmp_path}/memory"'],
                 stdout=log, stderr=log,
             )  # fmt: skip
-        ended = up.wait(300)
+        nodes = set()
+        while up.poll() is None and time.monotonic() < end + 180:
+            nodes |= _listening(outside)
+            time.sleep(1)
+        ended = up.wait(10)
+        assert {where for where, _ in nodes} == {"0100007F"}  # the client's own interface
         said = (tmp_path / "up.log").read_text()
         assert not marker.exists(), f"the attacker's app has run: {ran.stdout}"
         assert '"success": true' not in ran.stdout

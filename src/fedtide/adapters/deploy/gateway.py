@@ -1,8 +1,8 @@
-"""The door of a federation: a program of its own, `python -P gateway.py`, that lets clients' requests in, and no others.
+"""The door of a federation: a program of its own, `python -P gateway.py`, that lets in what clients ask for, no more.
 
 Flower's SuperLink answers clients, operators (who start apps: programs that it and all clients run) and executors on
-one port, and asks operators for no key. So SuperLink listens on loopback, and the outside reaches this reverse proxy. It
-ends TLS and hands on `POST` requests to the exact paths in ALLOWED, signed with a registered client's key; SuperLink
+one port, and asks operators for no key. So SuperLink listens on loopback, and the outside reaches this reverse proxy.
+It ends TLS and hands on `POST` requests to the exact paths in ALLOWED, signed with a registered client's key; SuperLink
 checks them again. Anything else is refused before its body is read. Imports nothing of Fedtide, and nothing of Flower.
 """
 
@@ -41,9 +41,11 @@ ANSWERED = ("content-type", "flwr-version-incompatibility-message")  # headers o
 _REFRAMED = ("transfer-encoding", "upgrade", "trailer", "expect")  # SuperNodes send none of them
 
 MOST_BYTES = 16 * 2**20  # of a request: Flower cuts arrays into objects of 5 MiB
-_DEADLINE = 120.0  # seconds for a request, from the connection's beginning or the answer before, to the end of its answer
+DEADLINE = (
+    120.0  # seconds for a request, from the connection's beginning or the answer before, to the end of its answer
+)
 _UPSTREAM = 60.0  # of these, for SuperLink
-_PER_KEY = 8  # requests of a client at a time: a SuperNode has four at most
+PER_KEY = 8  # requests of a client at a time: a SuperNode has four at most
 _CONNECTIONS = 1024  # of all; one address, or network of IPv6, has half of them at most
 _NETWORK = 64  # bits that one holder of IPv6 addresses has in common
 
@@ -97,7 +99,7 @@ class Gateway:
         self, path: str, headers: Mapping[str, str], length: int, receive: Receive
     ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         key = self._keys.signer(headers)
-        if self._busy[key] >= _PER_KEY:
+        if self._busy[key] >= PER_KEY:
             raise Refused(503)
         self._busy[key] += 1
         try:
@@ -215,7 +217,7 @@ class _Connection(H11Protocol):
     def _begin(self) -> None:
         if self._end is not None:
             self._end.cancel()
-        self._end = self.loop.call_later(_DEADLINE, self.transport.abort)
+        self._end = self.loop.call_later(DEADLINE, self.transport.abort)
 
 
 class Door(socket.socket):
@@ -229,12 +231,12 @@ class Door(socket.socket):
 
     def accept(self) -> tuple[socket.socket, Any]:
         accepted, address = super().accept()
-        holder = _holder(address[0])
-        if self.held.total() >= self.most or self.held[holder] >= self.most // 2:
+        who = holder(address[0])
+        if self.held.total() >= self.most or self.held[who] >= self.most // 2:
             accepted.close()
             raise ConnectionAbortedError  # which asyncio takes for a caller that has gone
-        self.held[holder] += 1
-        return _Held(accepted, self.held, holder), address
+        self.held[who] += 1
+        return _Held(accepted, self.held, who), address
 
 
 class _Held(socket.socket):
@@ -254,7 +256,7 @@ class _Held(socket.socket):
             self._held = None
 
 
-def _holder(address: str) -> str:
+def holder(address: str) -> str:
     if ":" not in address:
         return address
     return str(ipaddress.ip_network((address.partition("%")[0], _NETWORK), strict=False))

@@ -283,9 +283,7 @@ def test_paths_are_compared_byte_for_byte(stage, target):
     assert stage.requests == []
 
 
-@pytest.mark.parametrize(
-    "verb", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "post"]
-)
+@pytest.mark.parametrize("verb", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "post"])
 def test_no_other_verb(stage, verb):
     assert _sent(stage, _request(PATH, _signed(stage.keys.clients["anna"]), verb=verb))[0] in (400, 404)
     assert stage.requests == []

@@ -34,8 +34,8 @@ def paths(folder: Path | str, names: Sequence[str] = ()) -> Keys:
     """Where the keys of these clients are, or would be."""
     folder = Path(folder)
     clients = {name: folder / "clients" / quote(name, safe="") for name in names}
-    files = (folder / name for name in ("ca.crt", "ca.key", "superlink.crt", "superlink.key", "superexec.secret"))
-    return Keys(*files, clients)
+    ca, certificate, secret = (folder / name for name in ("ca.crt", "superlink.crt", "superexec.secret"))
+    return Keys(ca, folder / "ca.key", certificate, folder / "superlink.key", secret, clients)
 
 
 def public(private: Path) -> Path:

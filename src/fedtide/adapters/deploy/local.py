@@ -122,21 +122,36 @@ class LocalFederation:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def command(self, name: str) -> list[str]:
+        """The command line of one of `servers`, or of "node-3"."""
+        if name == "superlink":
+            host = self.host if self.security is None else _HOST
+            where = ["--host", host, "--port", str(self.superlink_port)]
+            state = ["--database", str(self.folder / "superlink.db"), "--isolation", "process"]
+            return ["flower-superlink", *self._served(), *where, *state, *self._secret()]
+        if name == "superexec":
+            return ["flower-superexec", *self._client(), "--runtime-api-address", self.superlink, *self._secret()]
+        if name == "gateway":
+            assert self.security is not None
+            ca, certificate, key, node_keys = self.security
+            files = ca, certificate, key, node_keys[0].parent
+            return gateway_command(self.host, self.port, self.superlink, *files)
+        k = int(name.removeprefix("node-"))
+        program = [sys.executable, "-P", QUICK] if self.quick else ["flower-supernode"]
+        where = ["--superlink", self.address, "--host", _HOST, "--port", str(free_port())]
+        own = ["--auth-supernode-private-key", str(self.security.node_keys[k])] if self.security else []
+        said = " ".join(f"{key}={json.dumps(value)}" for key, value in self.nodes[k].items())
+        return [*program, *self._client(), *where, *own, "--node-config", said]
+
     def start_superlink(self) -> None:
         """Starts the SuperLink, with its database, and waits until it can be reached."""
-        database = ["--database", str(self.folder / "superlink.db")]
-        host = self.host if self.security is None else _HOST
-        where = ["--host", host, "--port", str(self.superlink_port), *database, "--isolation", "process"]
-        self._start("superlink", ["flower-superlink", *self._served(), *where, *self._secret()])
-        self._wait_for("superlink", host, self.superlink_port)
+        self._start("superlink")
+        self._wait_for("superlink", self.superlink)
 
     def start_gateway(self) -> None:
         """Starts the gateway, through which clients reach the SuperLink, and waits until it can be reached."""
-        assert self.security is not None
-        ca, certificate, key, node_keys = self.security
-        files = ca, certificate, key, node_keys[0].parent
-        self._start("gateway", gateway_command(self.host, self.port, self.superlink, *files))
-        self._wait_for("gateway", self.address.rpartition(":")[0].strip("[]"), self.port)
+        self._start("gateway")
+        self._wait_for("gateway", self.address)
 
     def stop_runs(self) -> None:
         """Ends the runs of an earlier part, which SuperExec would start a second time."""
@@ -152,18 +167,11 @@ class LocalFederation:
 
     def start_superexec(self) -> None:
         """Starts the SuperExec, which runs server apps."""
-        where = ["--runtime-api-address", self.superlink]
-        self._start("superexec", ["flower-superexec", *self._client(), *where, *self._secret()])
+        self._start("superexec")
 
     def start_node(self, k: int) -> None:
         """Starts SuperNode k, anew where it has ended."""
-        node = self.nodes[k]
-        program = [sys.executable, "-P", QUICK] if self.quick else ["flower-supernode"]
-        where = ["--superlink", self.address, "--host", _HOST, "--port", str(free_port())]
-        keys = self.security.node_keys if self.security else ()
-        key = ["--auth-supernode-private-key", str(keys[k])] if keys else []
-        said = " ".join(f"{name}={json.dumps(value)}" for name, value in node.items())
-        self._start(f"node-{k}", [*program, *self._client(), *where, *key, "--node-config", said])
+        self._start(f"node-{k}")
 
     def stop_node(self, k: int) -> None:
         """Ends SuperNode k as one that says goodbye (SIGTERM)."""
@@ -248,7 +256,7 @@ class LocalFederation:
             self._guard.communicate()
             self._guard = None
 
-    def _start(self, name: str, command: Sequence[str]) -> None:
+    def _start(self, name: str) -> None:
         if self.alive(name):
             raise FedtideError(f"{name} is running")
         if name in self.processes:  # it ended by itself: its children may not have noticed
@@ -258,8 +266,8 @@ class LocalFederation:
         with (logs / f"{name}.log").open("ab") as file:
             # A session of its own: its children can be ended with it.
             self.processes[name] = subprocess.Popen(
-                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.folder,
-                start_new_session=True,
+                self.command(name), env=self.environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                cwd=self.folder, start_new_session=True,
             )  # fmt: skip
         self._watched(f"+{self.processes[name].pid}")
 
@@ -286,12 +294,13 @@ class LocalFederation:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.processes[name].pid, how)
 
-    def _wait_for(self, name: str, host: str, port: int) -> None:
+    def _wait_for(self, name: str, address: str) -> None:
+        host, _, port = address.rpartition(":")
         end = time.monotonic() + _PATIENCE
         while time.monotonic() < end:
             if not self.alive(name):
                 break
-            with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
+            with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=1):
                 return
             time.sleep(0.1)
         said = self.log(name).strip().splitlines()[-1:] or [""]

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import ssl
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs pip install 'fedtide[flower]'")
 
+import httpx
 from flwr.superlink.cli.flower_superlink import FLWR_INTERNAL_GRPC_CONTROL_API, FLWR_INTERNAL_GRPC_FLEET_API
 
 from fedtide.adapters.deploy.exposure import LISTENERS, check_gateway, check_node, check_nodes
@@ -193,3 +195,9 @@ def test_only_the_gateway_listens_where_it_was_told(tmp_path, security, guarded)
             expected["gateway"] = {f"127.0.0.2:{federation.port}"}
         assert found == expected
         assert federation.superlink.startswith("127.0.0.1:")
+        # Other accounts of this machine take no tasks: SuperExec and SuperLink share a secret.
+        verify = ssl.create_default_context(cafile=security.ca) if guarded else False
+        url = f"{'https' if guarded else 'http'}://{federation.superlink}/v1/runtime/acquire-task"
+        answer = httpx.post(url, headers={"content-type": "application/protobuf"}, verify=verify, trust_env=False)
+        assert answer.status_code == 401
+        assert (federation.folder / "superexec.secret").stat().st_mode & 0o077 == 0

@@ -88,17 +88,17 @@ class Gateway:
         try:
             path = allowed(scope)
             headers = _single(scope["headers"])
-            length = _length(headers)
-            status, answered, body = await self._handed_on(path, headers, length, receive)
+            key = self._keys.signer(headers)
+            status, answered, body = await self._handed_on(path, headers, key, receive)
         except Refused as refused:
             await _answer(send, refused.status, [(b"connection", b"close")], b"")
         else:
             await _answer(send, status, answered, body)
 
     async def _handed_on(
-        self, path: str, headers: Mapping[str, str], length: int, receive: Receive
+        self, path: str, headers: Mapping[str, str], key: bytes, receive: Receive
     ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        key = self._keys.signer(headers)
+        length = _length(headers)
         if self._busy[key] >= PER_KEY:
             raise Refused(503)
         self._busy[key] += 1
@@ -179,7 +179,7 @@ class _Keys:
             self._look()
             self._known[key].verify(signature, headers[SIGNED[1]].encode("ascii"), ec.ECDSA(hashes.SHA256()))
         except (KeyError, ValueError, binascii.Error, InvalidSignature):
-            raise Refused(401) from None
+            raise Refused(404) from None  # at 401 a SuperNode would end without a word
         return key
 
     def _look(self) -> None:

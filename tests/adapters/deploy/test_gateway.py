@@ -36,10 +36,9 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def handle_one_request(self):
-        super().handle_one_request()
-        if self.raw_requestline:
-            self.server.requests.append(self.raw_requestline.split()[1].decode())
+    def parse_request(self):
+        self.server.requests.append(self.raw_requestline.split()[1].decode())
+        return super().parse_request()
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))

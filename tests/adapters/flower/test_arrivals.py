@@ -1,4 +1,4 @@
-"""Replies that come in slowly, without end or malformed, over Flower's own grid: they cost their sender, nobody else."""
+"""Replies that come in slowly, without end or malformed, over Flower's own grid: they cost nobody but their sender."""
 
 from types import SimpleNamespace
 

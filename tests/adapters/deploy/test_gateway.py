@@ -5,6 +5,7 @@ import datetime
 import http.server
 import socket
 import ssl
+import subprocess
 import threading
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
@@ -184,11 +185,12 @@ def test_the_list_is_flowers_fleet_service_without_what_operators_do(routes):
 def test_allowed_requests_arrive_as_they_are_and_so_do_the_answers(stage, path, answer):
     stage.upstream.answer = answer[0], "application/json", answer[1]
     headers = _signed(stage.keys.clients["anna"])
-    extra = {"cookie": b"a=b", "x-forwarded-for": b"1.2.3.4", "authorization": b"x", "flwr-package-version": b"1.41.0"}
+    headers |= {"flwr-package-version": b"1.41.0", "flwr-component-name": b"\xe9"}
+    extra = {"cookie": b"a=b", "x-forwarded-for": b"1.2.3.4", "authorization": b"x"}
     assert _sent(stage, _request(path, headers | extra, b"\0body\xff")) == answer
     ((arrived, got, body),) = stage.seen
     assert (arrived, body) == (path, b"\0body\xff")
-    own = {name: value.decode() for name, value in headers.items()} | {"flwr-package-version": "1.41.0"}
+    own = {name: value.decode("latin-1") for name, value in headers.items()}
     assert {name.lower(): value for name, value in got.items() if name.lower() in own} == own
     assert not {"cookie", "x-forwarded-for", "authorization"} & {name.lower() for name in got}
 
@@ -448,6 +450,17 @@ def test_one_address_cannot_have_all_connections(stage, monkeypatch):
             threading.Event().wait(0.05)
     else:
         pytest.fail("places are not given back")
+
+
+def test_an_address_that_is_taken_is_one_line(keys):
+    from fedtide.adapters.deploy.local import gateway_command
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        files = keys.ca, keys.certificate, keys.key, keys.ca.parent / "clients"
+        command = gateway_command("127.0.0.1", port, "127.0.0.1:1", *files)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, f"error: 127.0.0.1:{port}: Address already in use\n")
 
 
 def test_a_network_of_ipv6_is_one_address():

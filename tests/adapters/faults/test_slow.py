@@ -42,4 +42,6 @@ def test_a_reply_that_does_not_end_delays_nobody(tmp_path, runs_in, record):
         last = max(missed)
         back, when = run.back(2, last)
         run.nothing_lost()
-        record("a client sends its reply without end", "no-reply", back - min(missed), when - run.rounds()[last]["ended"])
+        record(
+            "a client sends its reply without end", "no-reply", back - min(missed), when - run.rounds()[last]["ended"]
+        )

@@ -105,11 +105,9 @@ class Gateway:
         try:
             body = await _body(receive, length)
             async with asyncio.timeout(_UPSTREAM):
-                kept = {name: headers[name] for name in HEADERS if name in headers}
-                plain = {"accept-encoding": "identity"}
-                answer = await self._upstream.post(path, content=body, headers=kept | plain)
-            found = [(name.encode(), answer.headers[name].encode()) for name in ANSWERED if name in answer.headers]
-            return answer.status_code, found, answer.content
+                kept = [*_raw(HEADERS, headers), (b"accept-encoding", b"identity")]
+                answer = await self._upstream.post(path, content=body, headers=kept)
+            return answer.status_code, _raw(ANSWERED, answer.headers), answer.content
         except TimeoutError:
             raise Refused(504) from None
         except httpx.HTTPError:
@@ -137,6 +135,10 @@ def _single(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
             raise Refused(400)
         found[name] = value.decode("latin-1")
     return found
+
+
+def _raw(names: Iterable[str], headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), headers[name].encode("latin-1")) for name in names if name in headers]
 
 
 def _length(headers: Mapping[str, str]) -> int:
@@ -178,7 +180,7 @@ class _Keys:
             key, signature = (base64.b64decode(headers[name], validate=True) for name in (SIGNED[0], SIGNED[2]))
             self._look()
             self._known[key].verify(signature, headers[SIGNED[1]].encode("ascii"), ec.ECDSA(hashes.SHA256()))
-        except (KeyError, ValueError, binascii.Error, InvalidSignature):
+        except (KeyError, ValueError, binascii.Error, InvalidSignature, OSError):
             raise Refused(404) from None  # at 401 a SuperNode would end without a word
         return key
 
@@ -281,7 +283,7 @@ def server(gateway: Gateway, certificate: Path | str, key: Path | str) -> uvicor
         gateway, loop="asyncio", http=_Connection, ws="none", lifespan="off", interface="asgi3",
         ssl_certfile=str(certificate), ssl_keyfile=str(key), h11_max_incomplete_event_size=2**14,
         access_log=False, log_level="error", proxy_headers=False, server_header=False, date_header=False,
-        timeout_graceful_shutdown=2,
+        timeout_keep_alive=10, timeout_graceful_shutdown=2,  # SuperNodes keep connections for 5 s
     )  # fmt: skip
     return uvicorn.Server(config)
 
@@ -297,7 +299,10 @@ def main() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    listening = doors(said.host, said.port)
+    try:
+        listening = doors(said.host, said.port)
+    except OSError as error:
+        parser.exit(1, f"error: {said.host}:{said.port}: {error.strerror}\n")
     print(f"clients may come to {said.host}:{said.port}; SuperLink is at {said.superlink}", flush=True)
     server(Gateway(said.superlink, said.ca, said.clients), said.certificate, said.key).run(sockets=list(listening))
 

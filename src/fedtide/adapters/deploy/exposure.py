@@ -44,8 +44,8 @@ def check_gateway(keys: Keys, superlink: str) -> None:
     check_private(keys.key)
 
 
-def check_nodes(node_keys: Sequence[Path]) -> Path:
-    """The folder of the clients' keys; refuses to go without them, since anybody could be a client."""
+def check_nodes(node_keys: Sequence[Path]) -> None:
+    """Refuses to go without the clients' keys: anybody could be a client. The gateway reads them from one folder."""
     require(len(node_keys) > 0, "node_keys", "none", "a key for each client: TLS alone lets everybody take part")
     folders = {path.parent for path in node_keys}
     require(len(folders) == 1, "node_keys", ", ".join(map(str, sorted(folders))), "in one folder")
@@ -54,7 +54,6 @@ def check_nodes(node_keys: Sequence[Path]) -> Path:
             raise FedtideError(f"{public(path)}: there is no such file; fedtide deploy keys makes it")
         if path.exists():  # on the client's machine, else
             check_private(path)
-    return folders.pop()
 
 
 def check_node(arguments: Sequence[str]) -> None:

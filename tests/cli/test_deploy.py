@@ -46,6 +46,11 @@ def test_init_says_what_comes_next(fedtide, tmp_path):
         (("status", "nowhere"), "there is no such file"),
         (("status", ".."), "neither an app's folder nor a ledger"),
         (("status", "app", "--run", "other"), "there is no run 'other' (its runs: 'run')"),
+        (("node", "--host", "0.0.0.0"), "--host = '0.0.0.0': must be a loopback address"),
+        (("node", "--insecure", "--superlink", "fl.lan:8443"), "--superlink = 'fl.lan': must be a loopback address"),
+        (("gateway", "app/keys"), "app/keys/ca.crt: there is no such file; fedtide deploy keys makes it"),
+        (("gateway", "app/keys", "--superlink", "0.0.0.0:8000"), "--superlink = '0.0.0.0': must be a loopback address"),
+        (("gateway", "app/keys", "--superlink", "8000"), "--superlink = '8000': must be HOST:PORT"),
         (("keys", "app", "--host", "h"), "give either --clients or --names"),
         (("keys", "app", "--host", "a b", "--clients", "1"), "host = 'a b': must be a host name or an address"),
     ],
@@ -82,6 +87,31 @@ def test_keys_are_made_once_and_used_beyond_loopback(fedtide, a_run):
     assert planned.clients == []  # they are elsewhere
     assert [path.name for path in planned.security.node_keys] == ["0", "1"]
     assert planned.changes["keys"].endswith("keys/clients")  # names are bound to them
+
+
+def test_without_keys_of_clients_nobody_is_let_in(fedtide, a_run):
+    assert fedtide("deploy", "keys", "app", "--clients", "1", "--host", "fl.example.org").exit_code == 0
+    (a_run / "keys" / "clients" / "0.pub").unlink()
+    result = fedtide("deploy", "up", "app", "--host", "0.0.0.0")
+    assert result.exit_code == 2
+    assert "beyond this machine only with keys of clients" in result.stderr
+    result = fedtide("deploy", "gateway", "app/keys")
+    assert result.exit_code == 2
+    assert "app/keys/clients: there is no client's public key; fedtide deploy keys makes them" in result.stderr
+
+
+def test_what_would_open_a_port_is_refused_before_anything_starts(fedtide, a_run, monkeypatch):
+    assert fedtide("deploy", "keys", "app", "--clients", "2", "--host", "fl.example.org").exit_code == 0
+    key = a_run / "keys" / "superlink.key"
+    key.chmod(0o644)
+    result = fedtide("deploy", "up", "app", "--tls")
+    assert result.exit_code == 2
+    assert "superlink.key: a private key that others can read" in result.stderr
+    monkeypatch.setenv("FLWR_INTERNAL_GRPC_CONTROL_API", "1")
+    result = fedtide("deploy", "up", "app")
+    assert result.exit_code == 2
+    assert "FLWR_INTERNAL_GRPC_CONTROL_API = '1': must be unset" in result.stderr
+    assert not (a_run / "state" / "logs").exists()
 
 
 def test_a_try_out_goes_on_where_it_stopped(a_run):
@@ -123,7 +153,9 @@ def test_a_password_in_the_configuration_is_refused(fedtide, a_run, url):
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", [deploy.deploy, deploy.init, deploy.up, deploy.status, deploy.keys])
+@pytest.mark.parametrize(
+    "command", [deploy.deploy, deploy.init, deploy.up, deploy.status, deploy.node, deploy.gateway, deploy.keys]
+)
 def test_help_fits_narrow_terminals(command):
     lines = inspect.getdoc(command).replace("\\\\", "").splitlines()
     assert max(map(len, lines)) <= 78
@@ -132,7 +164,7 @@ def test_help_fits_narrow_terminals(command):
 def test_help_needs_no_extra(fedtide, monkeypatch):
     for name in ("flwr", "sqlalchemy", "cryptography"):
         monkeypatch.setitem(sys.modules, name, None)
-    for command in ((), ("init",), ("up",), ("status",), ("keys",)):
+    for command in ((), ("init",), ("up",), ("status",), ("gateway",), ("keys",)):
         assert fedtide("deploy", *command, "--help").exit_code == 0
 
 

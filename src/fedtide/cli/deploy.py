@@ -1,4 +1,4 @@
-"""The commands `deploy init`, `up`, `status`, `node` and `keys`: a method on real processes, through Flower."""
+"""The commands `deploy init`, `up`, `status`, `node`, `gateway`, `keys`: a method on real processes, through Flower."""
 
 import os
 import shlex
@@ -89,15 +89,13 @@ def up(
         str | None, typer.Option(help="Name of the run; a new one begins anew.", show_default="as the app says")
     ] = None,
     tls: Annotated[bool, typer.Option("--tls", help="TLS and keys also on this machine.")] = False,
-    host: Annotated[str, typer.Option(help="Where the SuperLink listens; beyond this machine only with keys.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[str, typer.Option(help="Where clients come to; beyond this machine only with keys.")] = "127.0.0.1",
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Its port.", show_default="a free one")] = None,
     telemetry: Annotated[
         bool, typer.Option("--telemetry", help="Let Flower report usage and look for updates.")
     ] = False,
 ) -> None:
-    """Start a federation and run the app: SuperLink, SuperExec, clients.
+    """Start a federation and run the app: Flower's processes, and clients.
 
     The clients are real processes that stop and start as the availability
     says. All enrol at first; then the play begins. Ctrl-C stops everything;
@@ -192,13 +190,47 @@ def node(context: typer.Context) -> None:
     """Start a client on its own machine; fedtide deploy keys prints how.
 
     Flower's SuperNode, with all its arguments. Its answers begin at once:
-    Flower alone would import everything anew for each message.
+    Flower alone would import everything anew for each message. Refused are
+    arguments with which others could reach it: --host beyond this machine.
     """
     with explained():
         _need_flower()
+        from fedtide.adapters.deploy.exposure import check_node
         from fedtide.adapters.deploy.local import QUICK, SWITCHES
 
+        check_node(context.args)
         os.execve(sys.executable, [sys.executable, "-P", QUICK, *context.args], {**SWITCHES, **os.environ})
+
+
+@app.command()
+def gateway(
+    keys: Annotated[Path, typer.Argument(metavar="KEYS", help="Folder of fedtide deploy keys.", show_default=False)],
+    superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="The SuperLink; on loopback.")] = "127.0.0.1:8000",
+    host: Annotated[str, typer.Option(help="Where clients come to.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Its port.")] = 8443,
+) -> None:
+    """Let clients, and nobody else, reach a SuperLink on this machine.
+
+    For those who start Flower's processes by hand, as fedtide deploy keys
+    prints them; fedtide deploy up starts one itself. Whoever reaches a
+    SuperLink runs programs on it and on all clients: it listens on loopback.
+    The gateway ends TLS, and hands on what a SuperNode with one of the keys
+    in KEYS/clients asks for. All else is refused.
+
+    \b
+    Examples:
+      fedtide deploy gateway my-app/keys --host 0.0.0.0 --port 8443
+    """
+    with explained():
+        _need_flower()
+        from fedtide.adapters.deploy.exposure import check_gateway
+        from fedtide.adapters.deploy.keys import paths
+        from fedtide.adapters.deploy.local import gateway_command
+
+        found = paths(keys)
+        check_gateway(found, superlink)
+        command = gateway_command(host, port, superlink, found.ca, found.certificate, found.key, keys / "clients")
+        os.execv(sys.executable, command)
 
 
 @app.command()
@@ -247,7 +279,7 @@ def keys(
         typer.echo("")
         typer.echo("\n".join(commands(made, host[0], port)))
         typer.echo("")
-        typer.echo("# All of the server's part in one: registers the clients, starts SuperLink, SuperExec and the run")
+        typer.echo("# All of the server's part in one: registers the clients, starts all these processes and the run")
         typer.echo(f"fedtide deploy up {shlex.quote(str(folder))} --host 0.0.0.0 --port {port}")
 
 

@@ -56,12 +56,13 @@ def test_other_names_and_other_authorities_do_not(made, tmp_path):
 
 
 def test_private_files_are_for_their_owner_only(made):
-    private = [made.ca_key, made.key, *made.clients.values()]
-    assert [stat.S_IMODE(path.stat().st_mode) for path in private] == [0o600] * 4
+    private = [made.ca_key, made.key, made.secret, *made.clients.values()]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in private] == [0o600] * 5
+    assert len(made.secret.read_bytes()) == 32
     folders = [made.ca.parent, made.ca.parent / "clients"]
     assert [stat.S_IMODE(path.stat().st_mode) for path in folders] == [0o700] * 2
     assert sorted(path.name for path in made.ca.parent.iterdir()) == [
-        "ca.crt", "ca.key", "clients", "superlink.crt", "superlink.key",
+        "ca.crt", "ca.key", "clients", "superexec.secret", "superlink.crt", "superlink.key",
     ]  # fmt: skip
 
 
@@ -103,6 +104,11 @@ def test_commands_name_every_file_once_it_is_needed(made):
     said = "\n".join(commands(made, "fl.example.org"))
     assert f"--ssl-keyfile {made.key}" in said
     assert "--enable-supernode-auth" in said
+    assert said.count(f"--superexec-auth-secret-file {made.secret}") == 2
+    assert "flower-superlink --host 127.0.0.1 --port 8000" in said  # nobody else reaches it
+    assert f"fedtide deploy gateway {made.ca.parent} --host 0.0.0.0 --port 8443 --superlink 127.0.0.1:8000" in said
+    assert said.count("0.0.0.0") == 1
+    assert 'address = "127.0.0.1:8000"' in said
     assert "flwr supernode register" in said
     assert """'client-id="anna" partition-id=0 num-partitions=2'""" in said
     assert "fedtide deploy node --root-certificates ca.crt --superlink fl.example.org:8443" in said

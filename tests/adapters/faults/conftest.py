@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs pip install 'fedtide[flower]'")
 
-collect_ignore = ["app"]
+collect_ignore = ["app", "slow_node.py"]
 RATE, STEPS = 0.2, 2
 PATIENCE = 600.0  # seconds: machines that test are busy
 

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import ipaddress
 import os
+import secrets
 import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from fedtide.errors import FedtideError, require
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CA_DAYS = 3650
+_INSIDE = 8000  # the SuperLink's port on loopback, in the commands
 
 
 class Keys(NamedTuple):
@@ -24,6 +26,7 @@ class Keys(NamedTuple):
     ca_key: Path
     certificate: Path
     key: Path
+    secret: Path  # that SuperLink and SuperExec share
     clients: dict[str, Path]
 
 
@@ -31,9 +34,13 @@ def paths(folder: Path | str, names: Sequence[str] = ()) -> Keys:
     """Where the keys of these clients are, or would be."""
     folder = Path(folder)
     clients = {name: folder / "clients" / quote(name, safe="") for name in names}
-    return Keys(
-        folder / "ca.crt", folder / "ca.key", folder / "superlink.crt", folder / "superlink.key", clients
-    )  # fmt: skip
+    ca, certificate, secret = (folder / name for name in ("ca.crt", "superlink.crt", "superexec.secret"))
+    return Keys(ca, folder / "ca.key", certificate, folder / "superlink.key", secret, clients)
+
+
+def public(private: Path) -> Path:
+    """The public key beside a client's private one."""
+    return private.with_name(f"{private.name}.pub")
 
 
 def make_keys(folder: Path | str, names: Sequence[str], hosts: Sequence[str], days: int = 365) -> Keys:
@@ -56,8 +63,10 @@ def make_keys(folder: Path | str, names: Sequence[str], hosts: Sequence[str], da
     else:
         authority = _authority(found)
         _certificate(found, authority, wanted, days)
+    if not found.secret.exists():
+        _write(found.secret, secrets.token_bytes(32), private=True)
     for name, path in found.clients.items():
-        if not _whole(path, _public(path)):
+        if not _whole(path, public(path)):
             _client(path, name)
     return found
 
@@ -83,27 +92,32 @@ def is_loopback(host: str) -> bool:
 
 def commands(keys: Keys, host: str, port: int = 8443) -> list[str]:
     """What to run where, with these keys."""
-    address = f"{host}:{port}"
+    inside, outside = f"127.0.0.1:{_INSIDE}", f"{host}:{port}"
+    folder = keys.ca.parent
     lines = [
-        "# The server: SuperLink (any address of its machine), and SuperExec, which runs the app",
+        "# The server: SuperLink, which only this machine reaches; SuperExec, which runs the app; the clients' gateway",
         "export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1",
-        f"flower-superlink --host 0.0.0.0 --port {port} --database superlink.db --isolation process \\",
+        "unset FLWR_INTERNAL_GRPC_CONTROL_API FLWR_INTERNAL_GRPC_FLEET_API",
+        f"flower-superlink --host 127.0.0.1 --port {_INSIDE} --database superlink.db --isolation process \\",
         f"  --ssl-ca-certfile {keys.ca} --ssl-certfile {keys.certificate} --ssl-keyfile {keys.key} \\",
-        "  --enable-supernode-auth --disable-runtime-dependency-installation",
-        f"flower-superexec --root-certificates {keys.ca} --runtime-api-address {address}",
+        f"  --enable-supernode-auth --superexec-auth-secret-file {keys.secret} \\",
+        "  --disable-runtime-dependency-installation",
+        f"flower-superexec --root-certificates {keys.ca} --runtime-api-address {inside} \\",
+        f"  --superexec-auth-secret-file {keys.secret}",
+        f"fedtide deploy gateway {folder} --host 0.0.0.0 --port {port} --superlink {inside}",
         "# Once: a connection called `mine` in $FLWR_HOME/config.toml (~/.flwr), and the clients' public keys",
-        f'[superlink.mine]\naddress = "{address}"\nroot-certificates = "{keys.ca.resolve()}"',
+        f'[superlink.mine]\naddress = "{inside}"\nroot-certificates = "{keys.ca.resolve()}"',
     ]
-    lines += [f"flwr supernode register {_public(path)} mine" for path in keys.clients.values()]
+    lines += [f"flwr supernode register {public(path)} mine" for path in keys.clients.values()]
     lines.append(f"# Each client, with {keys.ca.name} and its own private key; no other private file leaves the server")
     for number, (name, path) in enumerate(keys.clients.items()):
         lines.append(
-            f"fedtide deploy node --root-certificates {keys.ca.name} --superlink {address} "
+            f"fedtide deploy node --root-certificates {keys.ca.name} --superlink {outside} "
             f"--auth-supernode-private-key {path.name} --node-config "
             f"""'client-id="{name}" partition-id={number} num-partitions={len(keys.clients)}'"""
         )
-    place = shlex.quote(f'keys="{(keys.ca.parent / "clients").resolve()}"')
-    run = f"flwr run {shlex.quote(str(keys.ca.parent.parent))} mine --stream --run-config {place}"
+    place = shlex.quote(f'keys="{(folder / "clients").resolve()}"')
+    run = f"flwr run {shlex.quote(str(folder.parent))} mine --stream --run-config {place}"
     return [*lines, "# The run: who has another client's key is refused", run]
 
 
@@ -169,13 +183,9 @@ def _client(path: Path, name: str) -> None:
 
     key = ec.generate_private_key(ec.SECP384R1())
     private = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.OpenSSH, forms.NoEncryption())
-    public = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
+    shared = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
     _write(path, private, private=True)
-    _write(_public(path), public + f" {quote(name, safe='')}\n".encode())
-
-
-def _public(path: Path) -> Path:
-    return path.with_name(f"{path.name}.pub")
+    _write(public(path), shared + f" {quote(name, safe='')}\n".encode())
 
 
 def _whole(*files: Path) -> bool:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from fedtide.adapters.deploy.exposure import check_environment, check_loopback, check_nodes, check_private
 from fedtide.errors import FedtideError
 
 _HOST = "127.0.0.1"
@@ -23,22 +25,25 @@ _PATIENCE = 60.0  # seconds for a process to be ready, or to end when asked
 
 
 class Security(NamedTuple):
-    """TLS, and a key for each node."""
+    """TLS, and a key for each node, all in one folder, which holds the public key of every client."""
 
     ca: Path
     certificate: Path
     key: Path
-    node_keys: Sequence[Path] = ()
+    node_keys: Sequence[Path]
 
 
 class LocalFederation:
     """SuperLink, SuperExec and SuperNodes on loopback; a context manager that leaves no process behind.
 
+    With keys a gateway stands before SuperLink: the only process that may listen elsewhere. It lets clients in, and
+    nobody else.
+
     Args:
       folder: for Flower's home, its database, the logs and the clients' memory.
       nodes: the node configuration of each SuperNode; a number for clients "0", "1", ….
       security: TLS and keys; none: plain HTTP on loopback.
-      host, port: where the SuperLink listens; by default on loopback, at a free port.
+      host, port: where clients come to; by default on loopback, at a free port.
       quick: SuperNodes that look for messages every 0.4 s instead of every three, and whose client processes start at
         once (`quick_node`).
       environment: further environment variables of all processes.
@@ -63,6 +68,7 @@ class LocalFederation:
             node.setdefault("state", str(self.folder / "clients"))
         self.security, self.quick = security, quick
         self.host, self.port = host, port or free_port()
+        self.superlink_port = self.port if security is None else free_port()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._guard: subprocess.Popen[bytes] | None = None
         self.environment = {
@@ -75,11 +81,23 @@ class LocalFederation:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             **(environment or {}),
         }
+        self._check()
 
     @property
     def address(self) -> str:
-        """Where this machine reaches the SuperLink."""
-        return f"{_HOST if self.host == '0.0.0.0' else self.host}:{self.port}"
+        """Where clients on this machine come to."""
+        host = {"0.0.0.0": _HOST, "::": "::1"}.get(self.host, self.host)
+        return _joined(host, self.port)
+
+    @property
+    def superlink(self) -> str:
+        """Where the SuperLink is: its operator's address, always on loopback."""
+        return self.address if self.security is None else f"{_HOST}:{self.superlink_port}"
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The processes besides the SuperNodes."""
+        return ("superlink", "superexec") if self.security is None else ("superlink", "superexec", "gateway")
 
     def __enter__(self) -> "LocalFederation":
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -92,6 +110,8 @@ class LocalFederation:
             for key in self.security.node_keys if self.security else ():
                 self.register(key)
             self.start_superexec()
+            if self.security is not None:
+                self.start_gateway()
             for k in range(len(self.nodes)):
                 self.start_node(k)
         except BaseException:
@@ -102,12 +122,36 @@ class LocalFederation:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def command(self, name: str) -> list[str]:
+        """The command line of one of `servers`, or of "node-3"."""
+        if name == "superlink":
+            host = self.host if self.security is None else _HOST
+            where = ["--host", host, "--port", str(self.superlink_port)]
+            state = ["--database", str(self.folder / "superlink.db"), "--isolation", "process"]
+            return ["flower-superlink", *self._served(), *where, *state, *self._secret()]
+        if name == "superexec":
+            return ["flower-superexec", *self._client(), "--runtime-api-address", self.superlink, *self._secret()]
+        if name == "gateway":
+            assert self.security is not None
+            ca, certificate, key, node_keys = self.security
+            files = ca, certificate, key, node_keys[0].parent
+            return gateway_command(self.host, self.port, self.superlink, *files)
+        k = int(name.removeprefix("node-"))
+        program = [sys.executable, "-P", QUICK] if self.quick else ["flower-supernode"]
+        where = ["--superlink", self.address, "--host", _HOST, "--port", str(free_port())]
+        own = ["--auth-supernode-private-key", str(self.security.node_keys[k])] if self.security else []
+        said = " ".join(f"{key}={json.dumps(value)}" for key, value in self.nodes[k].items())
+        return [*program, *self._client(), *where, *own, "--node-config", said]
+
     def start_superlink(self) -> None:
         """Starts the SuperLink, with its database, and waits until it can be reached."""
-        database = ["--database", str(self.folder / "superlink.db")]
-        where = ["--host", self.host, "--port", str(self.port), *database, "--isolation", "process"]
-        self._start("superlink", ["flower-superlink", *self._served(), *where])
-        self._wait_for_port()
+        self._start("superlink")
+        self._wait_for("superlink", self.superlink)
+
+    def start_gateway(self) -> None:
+        """Starts the gateway, through which clients reach the SuperLink, and waits until it can be reached."""
+        self._start("gateway")
+        self._wait_for("gateway", self.address)
 
     def stop_runs(self) -> None:
         """Ends the runs of an earlier part, which SuperExec would start a second time."""
@@ -123,24 +167,18 @@ class LocalFederation:
 
     def start_superexec(self) -> None:
         """Starts the SuperExec, which runs server apps."""
-        self._start("superexec", ["flower-superexec", *self._client(), "--runtime-api-address", self.address])
+        self._start("superexec")
 
     def start_node(self, k: int) -> None:
         """Starts SuperNode k, anew where it has ended."""
-        node = self.nodes[k]
-        program = [sys.executable, "-P", QUICK] if self.quick else ["flower-supernode"]
-        where = ["--superlink", self.address, "--host", _HOST, "--port", str(free_port())]
-        keys = self.security.node_keys if self.security else ()
-        key = ["--auth-supernode-private-key", str(keys[k])] if keys else []
-        said = " ".join(f"{name}={json.dumps(value)}" for name, value in node.items())
-        self._start(f"node-{k}", [*program, *self._client(), *where, *key, "--node-config", said])
+        self._start(f"node-{k}")
 
     def stop_node(self, k: int) -> None:
         """Ends SuperNode k as one that says goodbye (SIGTERM)."""
         self._end(f"node-{k}", signal.SIGTERM)
 
     def kill(self, name: str) -> None:
-        """Ends a process and its children as a power cut would: "node-3", "superlink", "superexec"."""
+        """Ends a process and its children as a power cut would: "node-3" or one of `servers`."""
         self._end(name, signal.SIGKILL)
 
     def alive(self, name: str) -> bool:
@@ -202,7 +240,7 @@ class LocalFederation:
 
     def close(self) -> None:
         """Ends all processes, nodes first; those that do not listen are killed."""
-        names = sorted(self.processes, key=lambda name: name in ("superlink", "superexec"))
+        names = sorted(self.processes, key=lambda name: name in self.servers)
         for name in names:
             self._signal(name, signal.SIGTERM)
         end = time.monotonic() + 5.0
@@ -218,7 +256,7 @@ class LocalFederation:
             self._guard.communicate()
             self._guard = None
 
-    def _start(self, name: str, command: Sequence[str]) -> None:
+    def _start(self, name: str) -> None:
         if self.alive(name):
             raise FedtideError(f"{name} is running")
         if name in self.processes:  # it ended by itself: its children may not have noticed
@@ -228,8 +266,8 @@ class LocalFederation:
         with (logs / f"{name}.log").open("ab") as file:
             # A session of its own: its children can be ended with it.
             self.processes[name] = subprocess.Popen(
-                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.folder,
-                start_new_session=True,
+                self.command(name), env=self.environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                cwd=self.folder, start_new_session=True,
             )  # fmt: skip
         self._watched(f"+{self.processes[name].pid}")
 
@@ -256,28 +294,37 @@ class LocalFederation:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.processes[name].pid, how)
 
-    def _wait_for_port(self) -> None:
+    def _wait_for(self, name: str, address: str) -> None:
+        host, _, port = address.rpartition(":")
         end = time.monotonic() + _PATIENCE
         while time.monotonic() < end:
-            if not self.alive("superlink"):
+            if not self.alive(name):
                 break
-            host = self.address.rpartition(":")[0]
-            with contextlib.suppress(OSError), socket.create_connection((host, self.port), timeout=1):
+            with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=1):
                 return
             time.sleep(0.1)
-        said = self.log("superlink").strip().splitlines()[-1:] or [""]
-        raise FedtideError(f"SuperLink does not start: {said[0]}")
+        said = self.log(name).strip().splitlines()[-1:] or [""]
+        raise FedtideError(f"{name} does not start: {said[0]}")
+
+    def _check(self) -> None:
+        """Refuses to leave a door open."""
+        check_environment(self.environment)
+        if self.security is None:
+            check_loopback("host", self.host, "without keys, whoever reaches it runs programs here")
+        else:
+            check_private(self.security.key)
+            check_nodes(self.security.node_keys)
 
     def _configure(self) -> None:
         home = self.folder / "flower"
         home.mkdir(exist_ok=True)
         secure = f'root-certificates = "{self.security.ca}"' if self.security else "insecure = true"
-        text = f'[superlink]\ndefault = "local"\n\n[superlink.local]\naddress = "{self.address}"\n{secure}\n'
+        text = f'[superlink]\ndefault = "local"\n\n[superlink.local]\naddress = "{self.superlink}"\n{secure}\n'
         (home / "config.toml").write_text(text)
-
-    @property
-    def _authenticated(self) -> bool:
-        return self.security is not None and len(self.security.node_keys) > 0
+        secret = self.folder / "superexec.secret"
+        secret.unlink(missing_ok=True)
+        secret.touch(mode=0o600)  # before anything is in it
+        secret.write_bytes(secrets.token_bytes(32))
 
     def _served(self) -> list[str]:
         plain = ["--disable-runtime-dependency-installation"]
@@ -285,10 +332,27 @@ class LocalFederation:
             return ["--insecure", *plain]
         ca, certificate, key = (str(path) for path in self.security[:3])
         files = ["--ssl-ca-certfile", ca, "--ssl-certfile", certificate, "--ssl-keyfile", key]
-        return [*files, *(["--enable-supernode-auth"] if self._authenticated else []), *plain]
+        return [*files, "--enable-supernode-auth", *plain]
+
+    def _secret(self) -> list[str]:
+        """Between SuperLink and SuperExec: other accounts of this machine take no tasks."""
+        return ["--superexec-auth-secret-file", str(self.folder / "superexec.secret")]
 
     def _client(self) -> list[str]:
         return ["--root-certificates", str(self.security.ca)] if self.security else ["--insecure"]
+
+
+def gateway_command(
+    host: str, port: int, superlink: str, ca: Path, certificate: Path, key: Path, clients: Path
+) -> list[str]:
+    """The command of a gateway (`gateway`), whose arguments have been checked."""
+    where = ["--host", host, "--port", str(port), "--superlink", superlink]
+    files = ["--ca", str(ca), "--certificate", str(certificate), "--key", str(key), "--clients", str(clients)]
+    return [sys.executable, "-P", str(Path(__file__).with_name("gateway.py")), *where, *files]
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def free_port() -> int:

@@ -128,6 +128,11 @@ def security(app: App, ids: Sequence[str], host: str, tls: bool) -> Security | N
         )
     others = [path.with_suffix("") for path in sorted((app.keys / "clients").glob("*.pub"))]
     mine = list(found.clients.values())
+    if not others:
+        raise FedtideError(
+            f"--host {host}: beyond this machine only with keys of clients, and {app.keys / 'clients'} has none; "
+            f"make them with: fedtide deploy keys {app.folder} --host HOST --clients …"
+        )
     return Security(found.ca, found.certificate, found.key, [*mine, *(path for path in others if path not in mine)])
 
 
@@ -140,9 +145,6 @@ def try_out(planned: Plan, view: View) -> Snapshot:
         ended_by_signals(),
         Book(settings.ledger_url, settings.run) as book,
     ):
-        if planned.clients:  # they start anew; clients elsewhere have stayed, and are known to Flower by its database
-            for leftover in app.state.glob("superlink.db*"):
-                leftover.unlink()
         nodes = [
             {"client-id": client, "partition-id": k, "num-partitions": len(planned.clients)}
             for k, client in enumerate(planned.clients)
@@ -151,7 +153,11 @@ def try_out(planned: Plan, view: View) -> Snapshot:
         federation = LocalFederation(
             app.state, nodes, security=planned.security, host=planned.host, port=planned.port, environment=switches
         )
-        view.say(f"starting SuperLink, SuperExec and {len(nodes)} SuperNodes; logs in {app.state / 'logs'}")
+        if planned.clients:  # they start anew; clients elsewhere have stayed, and are known to Flower by its database
+            for leftover in app.state.glob("superlink.db*"):
+                leftover.unlink()
+        names = "SuperLink, SuperExec" + ("" if planned.security is None else ", the gateway")
+        view.say(f"starting {names} and {len(nodes)} SuperNodes; logs in {app.state / 'logs'}")
         with federation:
             run = federation.run(app.folder, planned.changes)
             view.say(f"run {settings.run} has begun at {federation.address}")
@@ -206,7 +212,7 @@ def _warned(seen: Snapshot, planned: Plan, view: View) -> bool:
 def _check(federation: LocalFederation, player: Player) -> None:
     if player.error is not None:
         raise FedtideError(f"availability cannot be played: {player.error}") from player.error
-    for name in ("superlink", "superexec"):
+    for name in federation.servers:
         if not federation.alive(name):
             raise FedtideError(f"{name} has ended: see {federation.folder / 'logs' / name}.log")
 

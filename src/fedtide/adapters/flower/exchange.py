@@ -1,13 +1,14 @@
 """Questions to many nodes and their answers, until all are there or the deadline is."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import Message
 from flwr.common.constant import ErrorCode
 
+from fedtide.adapters.flower.arrivals import Arrivals
 from fedtide.adapters.flower.deadlines import Deadlines
 from fedtide.adapters.flower.messages import Order, order_message
 
@@ -55,6 +56,7 @@ class Exchange:
         sleep: Callable[[float], None] = time.sleep,
     ):
         self.grid, self.deadlines, self.poll, self.clock, self.sleep = grid, deadlines, poll, clock, sleep
+        self._arrivals = Arrivals(grid, clock)
         self._open: dict[str, _Open] = {}
         self._belated: list[Heard] = []
         self._begun = clock()  # of the questions that are being asked
@@ -133,15 +135,13 @@ class Exchange:
     def _pull(self) -> list[tuple[str, Heard]]:
         """What has come in for open questions, each once; what is past its deadline also goes to the belated."""
         found = []
-        messages: Iterable[Message] = self._call(self.grid.pull_messages, list(self._open)) if self._open else ()
-        for message in messages:
-            key = message.metadata.reply_to_message_id
+        for key, message, reason in self._call(self._arrivals.look, list(self._open)):
             one = self._open.pop(key, None)
             if one is None:
                 continue  # a second answer to the same question, or to one that was never asked
             latency = self.clock() - one.sent
-            if message.has_error():
-                heard = Heard(one.question, None, None, _reason(message))
+            if message is None or message.has_error():
+                heard = Heard(one.question, None, None, reason if message is None else _reason(message))
             else:
                 if one.sent > self._back:  # else SuperLink was away: that says nothing about clients
                     self.deadlines.observe(one.question.order.kind, latency, one.deadline)

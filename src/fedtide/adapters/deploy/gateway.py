@@ -1,0 +1,311 @@
+"""The door of a federation: a program of its own, `python -P gateway.py`, that lets in what clients ask for, no more.
+
+Flower's SuperLink answers clients, operators (who start apps: programs that it and all clients run) and executors on
+one port, and asks operators for no key. So SuperLink listens on loopback, and the outside reaches this reverse proxy.
+It ends TLS and hands on `POST` requests to the exact paths in ALLOWED, signed with a registered client's key; SuperLink
+checks them again. Anything else is refused before its body is read. Imports nothing of Fedtide, and nothing of Flower.
+"""
+
+import argparse
+import asyncio
+import base64
+import binascii
+import contextlib
+import ipaddress
+import resource
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+# What a SuperNode with a registered key asks for. Registering is the operator's: not here.
+ALLOWED = tuple(
+    f"/v1/fleet/{what}"
+    for what in (
+        "activate-node", "deactivate-node", "send-node-heartbeat", "pull-messages", "push-messages", "get-run",
+        "get-fab", "push-object", "pull-object", "confirm-message-received",
+    )
+)  # fmt: skip
+SIGNED = ("flwr-public-key", "flwr-timestamp", "flwr-signature")
+HEADERS = ("content-type", *SIGNED, "flwr-package-name", "flwr-package-version", "flwr-component-name")
+ANSWERED = ("content-type", "flwr-version-incompatibility-message")  # headers of SuperLink's answers
+_REFRAMED = ("transfer-encoding", "upgrade", "trailer", "expect")  # SuperNodes send none of them
+
+MOST_BYTES = 16 * 2**20  # of a request: Flower cuts arrays into objects of 5 MiB
+DEADLINE = (
+    120.0  # seconds for a request, from the connection's beginning or the answer before, to the end of its answer
+)
+_UPSTREAM = 60.0  # of these, for SuperLink
+PER_KEY = 8  # requests of a client at a time: a SuperNode has four at most
+_CONNECTIONS = 1024  # of all; one address, or network of IPv6, has half of them at most
+_NETWORK = 64  # bits that one holder of IPv6 addresses has in common
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Refused(Exception):
+    """A request that is not handed on; the status says all that the sender hears."""
+
+    def __init__(self, status: int):
+        super().__init__(status)
+        self.status = status
+
+
+class Gateway:
+    """The ASGI application: what comes from outside, and may go to SuperLink.
+
+    Args:
+      superlink: "host:port" of the SuperLink, on loopback.
+      ca: the authority that signed its certificate.
+      clients: folder of the registered clients' public keys, NAME.pub; looked at again when it changes.
+    """
+
+    def __init__(self, superlink: str, ca: Path | str, clients: Path | str):
+        self._keys = _Keys(Path(clients))
+        self._busy: Counter[bytes] = Counter()
+        self._upstream = httpx.AsyncClient(
+            base_url=f"https://{superlink}",
+            verify=ssl.create_default_context(cafile=ca),
+            trust_env=False,  # no proxy between the two
+            follow_redirects=False,
+            timeout=_UPSTREAM,
+            limits=httpx.Limits(max_connections=256, keepalive_expiry=2.0),  # SuperLink closes idle ones after 5 s
+        )
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            path = allowed(scope)
+            headers = _single(scope["headers"])
+            key = self._keys.signer(headers)
+            status, answered, body = await self._handed_on(path, headers, key, receive)
+        except Refused as refused:
+            await _answer(send, refused.status, [(b"connection", b"close")], b"")
+        else:
+            await _answer(send, status, answered, body)
+
+    async def _handed_on(
+        self, path: str, headers: Mapping[str, str], key: bytes, receive: Receive
+    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        length = _length(headers)
+        if self._busy[key] >= PER_KEY:
+            raise Refused(503)
+        self._busy[key] += 1
+        try:
+            body = await _body(receive, length)
+            async with asyncio.timeout(_UPSTREAM):
+                kept = [*_raw(HEADERS, headers), (b"accept-encoding", b"identity")]
+                answer = await self._upstream.post(path, content=body, headers=kept)
+            return answer.status_code, _raw(ANSWERED, answer.headers), answer.content
+        except TimeoutError:
+            raise Refused(504) from None
+        except httpx.HTTPError:
+            raise Refused(503) from None  # SuperNodes ask again
+        finally:
+            self._busy[key] -= 1
+            if not self._busy[key]:
+                del self._busy[key]
+
+
+def allowed(scope: Mapping[str, Any]) -> str:
+    """The path of ALLOWED that is asked for, byte for byte: nothing is decoded and nothing is normalised."""
+    asked = next((path for path in ALLOWED if path.encode() == scope["raw_path"]), None)
+    if asked is None or scope["method"] != "POST" or scope["query_string"]:
+        raise Refused(404)
+    return asked
+
+
+def _single(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name; one that is there twice could mean one thing here and another to SuperLink."""
+    found: dict[str, str] = {}
+    for raw, value in pairs:
+        name = raw.decode("latin-1").lower()
+        if name in _REFRAMED or (name in found and name in (*HEADERS, "content-length")):
+            raise Refused(400)
+        found[name] = value.decode("latin-1")
+    return found
+
+
+def _raw(names: Iterable[str], headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), headers[name].encode("latin-1")) for name in names if name in headers]
+
+
+def _length(headers: Mapping[str, str]) -> int:
+    said = headers.get("content-length", "")
+    if not (said.isascii() and said.isdecimal() and len(said) < 12):
+        raise Refused(411)
+    if int(said) > MOST_BYTES:
+        raise Refused(413)
+    return int(said)
+
+
+async def _body(receive: Receive, length: int) -> bytes:
+    body = bytearray()
+    while True:
+        event = await receive()
+        body += event.get("body", b"")
+        if event["type"] != "http.request" or len(body) > length:
+            raise Refused(400)  # it has gone
+        if not event.get("more_body", False):
+            return bytes(body)
+
+
+async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Keys:
+    """The registered clients' public keys."""
+
+    def __init__(self, folder: Path):
+        self._folder, self._read = folder, -1
+        self._known: dict[bytes, ec.EllipticCurvePublicKey] = {}
+
+    def signer(self, headers: Mapping[str, str]) -> bytes:
+        """The registered key that has signed a request, as Flower does: its time."""
+        try:
+            key, signature = (base64.b64decode(headers[name], validate=True) for name in (SIGNED[0], SIGNED[2]))
+            self._look()
+            self._known[key].verify(signature, headers[SIGNED[1]].encode("ascii"), ec.ECDSA(hashes.SHA256()))
+        except (KeyError, ValueError, binascii.Error, InvalidSignature, OSError):
+            raise Refused(404) from None  # at 401 a SuperNode would end without a word
+        return key
+
+    def _look(self) -> None:
+        changed = self._folder.stat().st_mtime_ns
+        if changed == self._read:
+            return
+        known = {}
+        for path in self._folder.glob("*.pub"):
+            with contextlib.suppress(ValueError, OSError):  # not a key, or it has gone meanwhile
+                key = serialization.load_ssh_public_key(path.read_bytes())
+                if isinstance(key, ec.EllipticCurvePublicKey):
+                    forms = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+                    known[key.public_bytes(*forms)] = key
+        self._known, self._read = known, changed
+
+
+class _Connection(H11Protocol):
+    """A connection that is ended where a request takes longer than it may, in whatever part."""
+
+    _end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._begin()
+
+    def on_response_complete(self) -> None:
+        self._begin()  # before the next request, which may be here already
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        super().connection_lost(exc)
+
+    def _begin(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        self._end = self.loop.call_later(DEADLINE, self.transport.abort)
+
+
+class Door(socket.socket):
+    """A listening socket on which one address cannot have all connections. They count from the first packet on."""
+
+    most = _CONNECTIONS
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self.held: Counter[str] = Counter()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        accepted, address = super().accept()
+        who = holder(address[0])
+        if self.held.total() >= self.most or self.held[who] >= self.most // 2:
+            accepted.close()
+            raise ConnectionAbortedError  # which asyncio takes for a caller that has gone
+        self.held[who] += 1
+        return _Held(accepted, self.held, who), address
+
+
+class _Held(socket.socket):
+    """A connection that counts until it is closed."""
+
+    def __init__(self, accepted: socket.socket, held: Counter[str], holder: str):
+        super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
+        self._held: Counter[str] | None = held
+        self._holder = holder
+
+    def close(self) -> None:
+        super().close()
+        if self._held is not None:
+            self._held[self._holder] -= 1
+            if not self._held[self._holder]:
+                del self._held[self._holder]
+            self._held = None
+
+
+def holder(address: str) -> str:
+    if ":" not in address:
+        return address
+    return str(ipaddress.ip_network((address.partition("%")[0], _NETWORK), strict=False))
+
+
+def doors(host: str, port: int) -> list[Door]:
+    """Listening sockets: one for each address that the host has."""
+    made: list[Door] = []
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        door = Door(family, kind, protocol)
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            door.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        door.bind(address)
+        made.append(door)
+    return made
+
+
+def server(gateway: Gateway, certificate: Path | str, key: Path | str) -> uvicorn.Server:
+    """The server of an application; `run(sockets=doors(…))` runs it."""
+    config = uvicorn.Config(
+        gateway, loop="asyncio", http=_Connection, ws="none", lifespan="off", interface="asgi3",
+        ssl_certfile=str(certificate), ssl_keyfile=str(key), h11_max_incomplete_event_size=2**14,
+        access_log=False, log_level="error", proxy_headers=False, server_header=False, date_header=False,
+        timeout_keep_alive=10, timeout_graceful_shutdown=2,  # SuperNodes keep connections for 5 s
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    for option in ("--host", "--superlink", "--ca", "--certificate", "--key", "--clients"):
+        parser.add_argument(option, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    said = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * _CONNECTIONS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        listening = doors(said.host, said.port)
+    except OSError as error:
+        parser.exit(1, f"error: {said.host}:{said.port}: {error.strerror}\n")
+    print(f"clients may come to {said.host}:{said.port}; SuperLink is at {said.superlink}", flush=True)
+    server(Gateway(said.superlink, said.ca, said.clients), said.certificate, said.key).run(sockets=list(listening))
+
+
+if __name__ == "__main__":
+    main()

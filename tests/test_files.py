@@ -183,3 +183,19 @@ def test_without_locks_a_warning_says_so(tmp_path, monkeypatch, caplog):
     with caplog.at_level("WARNING", "fedtide"), alone(tmp_path, "taken"):
         assert "has no locks" in caplog.text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_leftovers_are_removed_whether_files_or_folders(tmp_path):
+    (tmp_path / ".run.json.a.partial").write_text("")
+    (tmp_path / ".run.json.b.partial").mkdir()
+    (tmp_path / ".report.html.c.partial").mkdir()
+    remove_partial(tmp_path, ["run.json"])
+    assert [path.name for path in tmp_path.iterdir()] == [".report.html.c.partial"]
+    remove_partial(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fault_that_names_no_file_is_not_blamed_on_this_one(tmp_path):
+    with pytest.raises(OSError, match="Input/output") as fault, atomic(tmp_path / "a"):
+        raise OSError(errno.EIO, "Input/output error")
+    assert fault.value.filename is None

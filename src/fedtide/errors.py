@@ -136,5 +136,8 @@ def _nearest(word: str, known: list[str]) -> str:
 
 
 def _short(value: object) -> str:
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python writes out integers of up to 4,300 digits
+        text = "an integer of more than 4,300 digits"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -8,7 +8,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -24,14 +24,19 @@ log = logging.getLogger("fedtide")
 
 _PARTIAL = ".partial"
 _LOCK = "fedtide.lock"
-_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_UNWRITABLE = _FULL | {errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
-def remove_partial(folder: Path) -> None:
-    """Removes what a killed process left half-written below a folder."""
-    for leftover in list(folder.rglob(f".*{_PARTIAL}")):
-        shutil.rmtree(leftover, ignore_errors=True)
+def remove_partial(folder: Path, names: Iterable[str] = ("*",)) -> None:
+    """Removes what a killed process left half-written below a folder, of the files with these names."""
+    for name in names:
+        for leftover in list(folder.rglob(f".{name}.*{_PARTIAL}")):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
 
 
 def vacant(folder: Path) -> bool:
@@ -60,9 +65,10 @@ def atomic(path: Path | str) -> Iterator[Path]:
             temporary.chmod(0o644)
             temporary.replace(path)
     except Exception as error:
-        number = _number(error)
-        named = getattr(error, "filename", None)
-        if number not in _UNWRITABLE or (named is not None and _PARTIAL not in str(named)):  # or of another file
+        number, named = _number(error), getattr(error, "filename", None)
+        other = named is not None and _PARTIAL not in str(named)  # the fault of another file
+        unnamed = getattr(error, "errno", None) is not None and named is None and number not in _FULL  # of anything
+        if number not in _UNWRITABLE or other or unnamed:
             raise
         raise OSError(number, os.strerror(number), str(path)) from error
 
@@ -104,7 +110,10 @@ def alone(folder: Path, busy: str) -> Iterator[None]:
 def _locked(path: Path, busy: str) -> BinaryIO:
     assert fcntl is not None
     while True:
-        file = path.open("ab+", buffering=0)
+        try:
+            file = path.open("ab+", buffering=0)
+        except PermissionError:  # another account left it; reading is enough for a lock
+            file = path.open("rb", buffering=0)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(path.stat(), os.fstat(file.fileno())):

@@ -117,7 +117,7 @@ class Epochs(_Minibatches):
         _whole(self, count=0, batch=1)
 
     def fit(self, sizes: np.ndarray) -> Self:
-        passes = -(-int(sizes.max()) // self.batch)
+        passes = max(1, -(-int(sizes.max()) // self.batch))
         most = LARGEST // passes
         require(self.count <= most, "work.count", self.count, f"at most {most:,}: a client has {passes:,} minibatches")
         return self

@@ -178,7 +178,7 @@ def test_a_folder_in_which_another_process_runs(ray, config):
         result = fedtide("run", config, "--out", folder, "--on", "ray")
         assert [path.name for path in folder.iterdir()] == ["fedtide.lock"]
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1].startswith(f"error: {folder}: another process is running in it (PID ")
+    assert result.stderr.splitlines()[-1].startswith(f"error: {folder}: another run is going on in it (PID ")
 
 
 def test_more_than_a_machine_has(ray, config):

@@ -24,6 +24,7 @@ def folder(tmp_path):
         (KeyboardInterrupt(), 130, "stopped; go on with: fedtide resume DIR"),
         (OSError(errno.ENOSPC, "No space left on device", "a/b"), 1,
          "error: a/b: No space left on device; nothing was lost; free space and run: fedtide resume DIR"),
+        (MemoryError("Unable to allocate 6.94 EiB"), 1, "error: not enough memory (Unable to allocate 6.94 EiB)"),
         (PermissionError(errno.EACCES, "Permission denied", "a/b"), 1,
          "error: a/b: Permission denied; nothing was lost; fix it and run: fedtide resume DIR"),
     ],

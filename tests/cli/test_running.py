@@ -81,7 +81,7 @@ def test_a_folder_that_is_not_empty_is_refused(fedtide, config, known, more):
         ("rate = 0.05", "rat = 0.05",
          "methods[0].rat: unknown; did you mean 'rate'? known: aggregation, clients, estimator, label, local, name, "
          "participation, rate, schedule, server, server_rate, solver, tune, weights"),
-        ("rounds = 4", "rounds = -4", "run.rounds = -4: must be a whole number from 1 to 100,000,000"),
+        ("rounds = 4", "rounds = -4", "run.rounds = -4: must be a whole number from 1 to 10,000,000"),
         ('"paper_population"', '"paper_population"\nclients = 7',
          "availability: 7 clients, but the problem has 6: both must have the same number"),
         ('"paper_population"', '"markov"\navailability = 0.9\ncorrelation = -0.5',
@@ -145,7 +145,7 @@ def test_resume_of_a_finished_run_writes_its_report_again(fedtide, finished):
     """And removes what a kill in its last moments has left."""
     shutil.copytree(finished, "a")
     Path("a/report.html").unlink()
-    for leftover in ("checkpoints/001", ".report.html.x.partial"):
+    for leftover in ("checkpoints/001", ".run.json.x.partial"):
         (Path("a") / leftover).mkdir(parents=True)
     result = fedtide("resume", "a")
     assert result.exit_code == 0
@@ -164,7 +164,7 @@ def test_a_folder_in_which_another_process_runs_is_left_alone(fedtide, config, f
             result = fedtide(*command)
             assert {path: path.read_bytes() for path in folder.iterdir()} == before
         assert result.exit_code == 2
-        line = rf"error: {folder}: another process is running in it \(PID {os.getpid()} on .+ since .+\)"
+        line = rf"error: {folder}: another run is going on in it \(PID {os.getpid()} on .+ since .+\)"
         assert re.fullmatch(line, result.stderr.splitlines()[-1])
         assert fedtide("report", "a").exit_code == (0 if done else 2)  # who reads needs no lock
 
@@ -256,7 +256,7 @@ def test_demo_runs_the_packaged_configuration_with_other_rounds(fedtide, config,
 def test_demo_refuses_what_cannot_be_run(fedtide):
     result = fedtide("demo", "--rounds", 0)
     assert result.exit_code == 2
-    assert result.stderr == "error: demo.toml: run.rounds = 0: must be a whole number from 1 to 100,000,000\n"
+    assert result.stderr == "error: demo.toml: run.rounds = 0: must be a whole number from 1 to 10,000,000\n"
     assert list(Path().iterdir()) == []
 
 

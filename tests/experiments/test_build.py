@@ -178,7 +178,7 @@ _BUILD_ERRORS = [
      f"methods[1].solver.name: 'adam' is unknown; known: {', '.join(sorted(SOLVERS))}"),
     ("clients = 2\n", "server = 3\n", "methods[1].server = 3: must be a table with a name and its arguments"),
     ('label = "two clients"', 'label = "__metadata__"',
-     "methods[1].label = '__metadata__': must be text other than __metadata__"),
+     "methods[1].label = '__metadata__': must be a non-empty text other than __metadata__"),
     ('label = "two clients"\n', "",
      "methods[1].label: 'FedAvg' is taken by methods[0]; give each its own label"),
     ("steps = 2", "steps = 2\nepochs = 1", "local: steps and epochs exclude each other; give one"),

@@ -7,7 +7,7 @@ import pytest
 import fedtide
 from fedtide.adapters.coordinator import Coordinator
 from fedtide.adapters.problem import initial_model, population_of
-from fedtide.aggregation import WeightedSum
+from fedtide.aggregation import LatestUpdates, WeightedSum
 from fedtide.availability import Trace
 from fedtide.errors import FedtideError
 from fedtide.estimators import Blind
@@ -16,8 +16,10 @@ from fedtide.participation.base import Policy
 from fedtide.servers import Optimiser
 from fedtide.simulation import calls
 from fedtide.solvers import Sgd
+from fedtide.solvers.base import Local
 from fedtide.streams import Purpose, Stream
-from fedtide.types import Decision, Estimate, Observation, part
+from fedtide.types import Decision, Estimate, Observation, Trained, Work, part
+from fedtide.work import Steps
 
 SIX = np.array([1, 1, 0, 1, 0, 1], bool)
 
@@ -54,10 +56,23 @@ def test_a_decision_that_keeps_the_rules_has_no_fault():
         ({"asked": np.arange(6) == 2}, "asks client 2 for its loss, which is not available"),
         ({"asked": SIX, "query_capacity": 3}, "asks more clients for a loss than its query_capacity allows"),
         ({"capacity": 3}, "invites more clients than its capacity allows"),
-        # The worst of several rules is named, for the first client that breaks it.
+        # Where several rules are broken, the one that says most is named, for the first client.
+        ({"invited": np.ones(6, bool), "capacity": 4}, "invites client 2, which is not available"),
         ({"invited": np.ones(6, bool), "weight": np.full(6, np.nan)}, "invites client 2, which is not available"),
     ],
-    ids=["absent", "last", "uninvited", "infinite", "nan", "nan-absent", "asked", "many-asked", "many", "several"],
+    ids=[
+        "absent",
+        "last",
+        "uninvited",
+        "infinite",
+        "nan",
+        "nan-absent",
+        "asked",
+        "many-asked",
+        "many",
+        "absent-many",
+        "several",
+    ],
 )
 def test_every_broken_rule_is_named(decision, words):
     assert fault(**decision) == f"Policy.decide: {words}"
@@ -171,6 +186,24 @@ class OddSolver(Sgd):
 
 
 @part
+class OwnSolver(Local):
+    """Without what `Local.first_rate` looks at."""
+
+    step: float = 0.1
+    work: Work = Steps(1, 4)
+
+    def train(self, w, task, row, shared):
+        loss, gradient = task.gradient(w, 0)
+        return Trained(w - self.step * gradient, loss, task.steps, self.step, self.step, row)
+
+
+@part
+class OddRate(OwnSolver):
+    def first_rate(self, task, shared):
+        return jnp.ones(2)
+
+
+@part
 class OddAggregation(WeightedSum):
     def combine(self, state, cohort, updates):
         return updates.delta[0, 1:], state
@@ -188,12 +221,20 @@ class OddServer(Optimiser):
         ({"estimator": OddEstimator()}, "OddEstimator.update: availability is float32[2]; must be float[12]"),
         ({"solver": OddSolver()}, "OddSolver.train: loss is float32[9]; must be float[]"),
         (
+            {"solver": OwnSolver(), "aggregation": LatestUpdates()},
+            "OwnSolver.first_rate: missing; must be the learning rate of a client's first step",
+        ),
+        (
+            {"solver": OddRate(), "aggregation": LatestUpdates()},
+            "OddRate.first_rate: the rate is float32[2]; must be float[]",
+        ),
+        (
             {"aggregation": OddAggregation()},
             "OddAggregation.combine: the direction is float32[8]; must be float32[9]",
         ),
         ({"server": OddServer()}, "OddServer.step: the model is float32[8]; must be float32[9]"),
     ],
-    ids=["estimator", "solver", "aggregation", "server"],
+    ids=["estimator", "solver", "no rate", "odd rate", "aggregation", "server"],
 )
 def test_so_must_all_other_parts(parts, words, blobs, chains):
     with pytest.raises(FedtideError) as raised:

@@ -12,6 +12,7 @@ import pytest
 import fedtide
 from fedtide.availability import Bernoulli
 from fedtide.errors import CheckpointError, FedtideError
+from fedtide.files import atomic
 from fedtide.methods import fedavg, unbiased
 from fedtide.problems import random_quadratic
 from fedtide.simulation.simulate import simulate
@@ -124,7 +125,7 @@ def test_one_at_a_time(run, whole, interrupted, tmp_path, resume):
     def enter(label, done, total):
         if not seen:
             files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-            with pytest.raises(FedtideError, match=r"run: another process is running in it \(PID \d+ on .+ since 2"):
+            with pytest.raises(FedtideError, match=r"run: another run is going on in it \(PID \d+ on .+ since 2"):
                 run(out=folder, resume=True)
             assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == files
             seen.append(label)
@@ -134,53 +135,72 @@ def test_one_at_a_time(run, whole, interrupted, tmp_path, resume):
     check_same(folder, whole)
 
 
-def drop(table, keep):
-    """Rewrites the first method's piece of the last stretch with the rows to keep; its digest is not looked at."""
+def tampered(run, folder, file, change):
+    """Runs, and changes the first method's piece of records when the second has ended; its digest is not looked at."""
+    path = folder / "checkpoints" / "000" / file
 
-    def tamper(label, done, total, folder):
-        file = folder / "checkpoints" / "000" / f"{table}-00000060.parquet"
+    def tamper(label, done, total):
         if (label, done) == ("Unbiased", 60):
-            pl.read_parquet(file).filter(keep).write_parquet(file)
+            change(pl.read_parquet(path)).write_parquet(path)
 
-    return tamper
+    with pytest.raises(CheckpointError) as error:
+        run(out=folder, progress=tamper)
+    return str(error.value).removeprefix(f"{folder / 'checkpoints' / '000'}").lstrip("/")
+
+
+def first_client_twice(frame):
+    return frame.with_columns(pl.when(pl.col("client") == 1).then(0).otherwise(pl.col("client")).alias("client"))
 
 
 @pytest.mark.parametrize(
-    ("table", "keep", "message"),
+    ("file", "change", "rounds"),
     [
-        ("rounds", pl.col("round") != 45, "rounds of FedAvg, seed 1, round 45 are not all there (2 such gaps)"),
-        ("rounds", pl.col("seed") == 4, "rounds of FedAvg, seed 1, round 31 are not all there (30 such gaps)"),
-        ("clients", (pl.col("client") > 0) | (pl.col("round") != 45) | (pl.col("seed") == 1),
-         "clients of FedAvg, seed 4, round 45 are not all there (1 such gaps)"),
+        ("rounds-00000060.parquet", lambda f: f.filter(pl.col("round") != 45), "31 to 60"),
+        ("rounds-00000060.parquet", lambda f: f.filter(pl.col("seed") == 4), "31 to 60"),
+        ("clients-00000060.parquet", lambda f: f[:-1], "31 to 60"),
+        ("clients-00000060.parquet", first_client_twice, "31 to 60"),
+        ("rounds-00000000.parquet", lambda f: pl.concat([f, f]), "0 to 0"),
+        ("rounds-00000030.parquet", lambda f: f.with_columns(pl.lit("Z").alias("method")), "1 to 30"),
     ],
-)  # fmt: skip
-def test_a_run_with_gaps_does_not_close(run, tmp_path, table, keep, message):
-    folder, tamper = tmp_path / "run", drop(table, keep)
-    with pytest.raises(CheckpointError) as error:
-        run(out=folder, progress=lambda *said: tamper(*said, folder))
-    assert str(error.value) == f"{folder}: {message}; the checkpoints are kept"
+    ids=["round", "seed", "row", "client", "twice", "method"],
+)
+def test_a_run_with_gaps_does_not_close(run, tmp_path, file, change, rounds):
+    folder = tmp_path / "run"
+    message = tampered(run, folder, file, change)
+    assert message == f"{file}: not the records of rounds {rounds}; the checkpoints are kept"
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoints", "run.json"]
     assert len(list(folder.rglob("*.parquet"))) == 10
 
 
-def test_a_run_with_rows_of_another_does_not_close(run, tmp_path):
-    def add(label, done, total):
-        file = tmp_path / "run" / "checkpoints" / "000" / "rounds-00000000.parquet"
-        if (label, done) == ("Unbiased", 60):
-            frame = pl.read_parquet(file)
-            pl.concat([frame, frame.with_columns(pl.lit("Z").alias("method"))]).write_parquet(file)
-
-    with pytest.raises(CheckpointError, match="rounds have rows of another run"):
-        run(out=tmp_path / "run", progress=add)
-
-
-def test_a_missing_method_is_named(run, tmp_path):
+@pytest.mark.parametrize(("files", "following"), [("*", 0), ("rounds-00000060.parquet", 31)])
+def test_missing_pieces_are_named(run, tmp_path, files, following):
     def lose(label, done, total):
         if (label, done) == ("Unbiased", 60):
-            shutil.rmtree(tmp_path / "run" / "checkpoints" / "000")
+            for file in (tmp_path / "run" / "checkpoints" / "000").glob(files):
+                file.unlink()
 
-    with pytest.raises(CheckpointError, match=r"rounds of FedAvg, seed 1, round 0 are not all there \(122 such gaps\)"):
+    with pytest.raises(CheckpointError, match=rf"000: rounds of FedAvg end before round {following} of 60; the check"):
         run(out=tmp_path / "run", progress=lose)
+
+
+def test_a_result_is_not_saved_into_a_running_folder(run, whole, tmp_path):
+    folder, result = tmp_path / "run", fedtide.Result.load(whole)
+
+    def save(label, done, total):
+        with pytest.raises(FedtideError, match="run: a run is going on in it"):
+            result.save(folder)
+
+    run(out=folder, progress=save)
+    check_same(folder, whole)
+
+
+def test_cleaning_up_leaves_a_report_alone(run, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "run")
+    with atomic(tmp_path / "run" / "report.html") as report:
+        report.write_text("half")
+        with pytest.raises(FedtideError, match="has finished"):
+            run(out=tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "report.html").read_text() == "half"
 
 
 @pytest.mark.parametrize(

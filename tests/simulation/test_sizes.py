@@ -13,7 +13,7 @@ from fedtide.work import Epochs, Steps
 @pytest.mark.parametrize(
     ("argument", "value", "allowed"),
     [
-        ("rounds", 10**20, "a whole number, 100,000,000 or less"),
+        ("rounds", 10**20, "a whole number, 10,000,000 or less"),
         ("history", 10**9, "a whole number, 10,000,000 or less"),
         ("seeds", 10**9, "a whole number, 1,000,000 or less"),
         ("seeds", range(10**7), "1 to 1,000,000"),
@@ -37,6 +37,24 @@ def test_absurd_numbers_of_clients_are_refused_at_once(build):
         build(clients=100_000_000)
 
 
+@pytest.mark.parametrize(
+    ("build", "sizes", "field"),
+    [
+        (problems.random_quadratic, {"dimension": 10**9}, "dimension"),
+        (problems.synthetic_leaf, {"inputs": 10**9}, "inputs"),
+        (problems.synthetic_leaf, {"classes": 10**9}, "classes"),
+        (problems.synthetic_leaf, {"clients": 10**6}, "clients"),
+        (problems.synthetic_clustered, {"samples": 10**11}, "samples"),
+        (problems.synthetic_clustered, {"test_samples": 10**11}, "test_samples"),
+    ],
+    ids=["dimension", "inputs", "classes", "clients", "samples", "test samples"],
+)
+def test_problems_of_too_many_numbers_are_refused_at_once(build, sizes, field):
+    words = rf"^{field} = \d+: must be less: .* must be at most 10,000,000,000 numbers$"
+    with pytest.raises(InvalidInput, match=words):
+        build(**sizes)
+
+
 @pytest.mark.parametrize("process", [Always, Phones])
 def test_so_they_are_by_processes(process):
     with pytest.raises(
@@ -45,8 +63,13 @@ def test_so_they_are_by_processes(process):
         process(clients=10**20)
 
 
+def test_integers_too_long_to_write_are_refused(blobs, chains):
+    with pytest.raises(InvalidInput, match=r"^rounds = an integer of more than 4,300 digits: must be a whole number"):
+        fedtide.simulate(blobs, chains, methods.fedavg(), rounds=10**5000)
+
+
 def test_a_label_that_files_of_models_reserve_is_refused(blobs, chains):
-    with pytest.raises(InvalidInput, match="must be text other than __metadata__"):
+    with pytest.raises(InvalidInput, match="must be a non-empty text other than __metadata__"):
         fedtide.simulate(blobs, chains, {"__metadata__": methods.fedavg()}, rounds=1)
 
 

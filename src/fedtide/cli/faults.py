@@ -24,6 +24,8 @@ def explained(folder: Path | None = None) -> Iterator[None]:
         _stop(f"error: {error}", BAD_INPUT)
     except KeyboardInterrupt:
         _stop(f"stopped; go on with: fedtide resume {folder}" if _resumable(folder) else "stopped", STOPPED)
+    except MemoryError as error:
+        _stop(f"error: not enough memory{f' ({error})' if str(error) else ''}", FAILED)
     except BrokenPipeError:
         raise  # the reader of our output left; click ends quietly
     except OSError as error:

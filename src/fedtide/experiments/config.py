@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraint
 
 from fedtide.errors import did_you_mean
 from fedtide.experiments.place import Place
-from fedtide.simulation.setup import MOST_HISTORY, MOST_ROUNDS, MOST_SEEDS
+from fedtide.simulation.setup import MOST_ROUNDS, MOST_SEEDS
 from fedtide.tomls import dumps
 
 Word = Annotated[str, StringConstraints(min_length=1)]
@@ -117,8 +117,8 @@ class Run(Table):
     rounds: Rounds = Field(description=_ROUNDS)
     seeds: Seeds = Field(default=1, description=_SEEDS)
     evaluate_every: Positive = Field(default=5, description="a number of rounds, 1 or more")
-    history: Annotated[int, Field(ge=0, le=MOST_HISTORY)] = Field(
-        default=0, description=f"a number of rounds observed before the first, 0 to {MOST_HISTORY:,}"
+    history: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] = Field(
+        default=0, description=f"a number of rounds observed before the first, 0 to {MOST_ROUNDS:,}"
     )
     record_clients: bool | None = Field(default=None, description="true or false")
     chunk: Positive | None = Field(default=None, description="a number of clients trained at a time, 1 or more")

@@ -8,7 +8,7 @@ from jax import Array
 
 from fedtide.errors import InvalidInput, require, whole
 from fedtide.problems.importance import Importance, target_importance
-from fedtide.problems.limits import MOST_CLIENTS
+from fedtide.problems.limits import MOST_CLIENTS, refuse_large
 from fedtide.types import Evaluation, part
 
 
@@ -124,6 +124,7 @@ def random_quadratic(
     """
     clients = whole("clients", clients, 1, MOST_CLIENTS)
     require(dimension >= 1, "dimension", dimension, "1 or more")
+    refuse_large(clients=clients, dimension=dimension, rows=dimension)
     require(1 <= condition < np.inf, "condition", condition, "1 or more")
     require(0 <= spread < np.inf, "spread", spread, "0 or more")
     require(seed >= 0, "seed", seed, "0 or more")

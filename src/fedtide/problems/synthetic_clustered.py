@@ -5,7 +5,7 @@ import numpy as np
 from fedtide.errors import require, whole
 from fedtide.problems.classification import Classification, classification
 from fedtide.problems.importance import Importance
-from fedtide.problems.limits import MOST_CLIENTS
+from fedtide.problems.limits import MOST_CLIENTS, refuse_large
 from fedtide.problems.models import softmax_regression
 
 
@@ -39,6 +39,8 @@ def synthetic_clustered(
     require(inputs >= 1, "inputs", inputs, "1 or more")
     require(samples >= 1, "samples", samples, "1 or more for each client")
     require(test_samples >= 0, "test_samples", test_samples, "0 or more for each client")
+    refuse_large(clients=clients, inputs=inputs, samples=samples)
+    refuse_large(clients=clients, inputs=inputs, test_samples=test_samples)
     theta = np.random.default_rng([seed, 0]).standard_normal(inputs)
     train, test = [], []
     for client in range(clients):

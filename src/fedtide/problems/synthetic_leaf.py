@@ -5,8 +5,10 @@ import numpy as np
 from fedtide.errors import require, whole
 from fedtide.problems.classification import Classification, classification
 from fedtide.problems.importance import Importance
-from fedtide.problems.limits import MOST_CLIENTS
+from fedtide.problems.limits import MOST_CLIENTS, refuse_large
 from fedtide.problems.models import softmax_regression
+
+_MEAN = 453  # samples of a client: e⁶ + 50
 
 
 def synthetic_leaf(
@@ -43,6 +45,8 @@ def synthetic_leaf(
     require(inputs >= 1, "inputs", inputs, "1 or more")
     require(classes >= 2, "classes", classes, "2 or more")
     require(largest is None or largest >= 2, "largest", largest, "2 or more samples, or None")
+    refuse_large(clients=clients, inputs=inputs, samples=_MEAN if largest is None else min(_MEAN, largest))
+    refuse_large(inputs=inputs, classes=classes)
     pairs = [_client(np.random.default_rng([seed, k]), gamma, delta, inputs, classes, largest) for k in range(clients)]
     cuts = [int(0.9 * len(y)) for _, y in pairs]
     return classification(

@@ -52,17 +52,15 @@ def refuse_strays(folder: Path, methods: int, blocks: int, ends: Iterable[int], 
             raise CheckpointError(f"{path}: does not belong to this run; {how}")
 
 
-def part_files(folder: Path, name: str) -> list[Path]:
-    """The files of a table, in the order of its rows: by method, stretch and block of seeds."""
-    root = folder / "checkpoints"
-    files = root.glob(f"*/**/{name}-*.parquet")
-    return sorted(files, key=lambda file: (file.relative_to(root).parts[0], file.name, file.parent.name))
+def pieces(place: Path, table: str) -> list[tuple[int, Path]]:
+    """The files that a block has of a table, each with the round that it ends with, in order."""
+    files = place.glob(f"{table}-{'[0-9]' * 8}.parquet")
+    return sorted((int(file.stem.removeprefix(f"{table}-")), file) for file in files)
 
 
 def rounds_done(place: Path) -> int | None:
     """Rounds whose records are there; None where the block has not begun."""
-    ends = [int(file.stem.removeprefix("rounds-")) for file in place.glob(f"rounds-{'[0-9]' * 8}.parquet")]
-    return max(ends, default=None)
+    return max((end for end, _ in pieces(place, "rounds")), default=None)
 
 
 def of_all_seeds(blocks: Sequence[Sequence[int]], done: Iterable[int]) -> int:

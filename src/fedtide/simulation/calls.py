@@ -73,6 +73,13 @@ def train(solver: Solver, w: Array, task: Task, row: Any, shared: Any) -> Traine
     return trained
 
 
+def first_rate(solver: Solver, task: Task, shared: Any) -> Array | float:
+    """`Solver.first_rate` of many clients at once."""
+    rate = solver.first_rate(task, shared)
+    shape = jnp.shape(task.steps) if jnp.ndim(rate) else ()
+    return _Call(solver, "first_rate").array("the rate", rate, shape, "float")
+
+
 def close(
     solver: Solver, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
 ) -> tuple[Any, Any]:
@@ -112,11 +119,11 @@ _RULES = (
     "invites client {client}, which is not available",
     "asks more clients for a loss than its query_capacity allows",
     "invites more clients than its capacity allows",
-)  # the later, the worse
+)
 
 
 def fault(seen: Observation, decision: Decision, query_capacity: int, capacity: int) -> Array:
-    """0 where a decision keeps all rules; else the worst broken rule and the first client that breaks it."""
+    """0 where a decision keeps all rules; else the number of a broken rule and the first client it is broken for."""
     clients, invited = len(seen.available), decision.invited
     broken = (
         ~invited & (decision.weight != 0),
@@ -128,8 +135,9 @@ def fault(seen: Observation, decision: Decision, query_capacity: int, capacity: 
     for i, mask in enumerate(broken, 1):
         rule = jnp.where(mask, i, rule)
     found = jnp.where(rule > 0, rule * clients - jnp.arange(clients), 0).max()
+    # A policy that overlooks who is available invites too many, too: the client says more.
     for i, more in enumerate((seen.asked.sum() > query_capacity, invited.sum() > capacity), len(broken) + 1):
-        found = jnp.where(more, i * clients, found)
+        found = jnp.where(more & (found == 0), i * clients, found)
     return found
 
 
@@ -214,7 +222,7 @@ def _described(value: Any) -> str:
     if isinstance(value, tuple):
         name = type(value).__name__ if hasattr(value, "_fields") else ""
         return f"{name}({', '.join(_described(item) for item in value)})"
-    return "None" if value is None else f"of type {type(value).__name__}"
+    return "None" if value is None else type(value).__name__
 
 
 def _typed(kind: Any, shape: tuple[int, ...]) -> str:

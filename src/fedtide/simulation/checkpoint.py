@@ -6,13 +6,14 @@ A run's folder holds, while it runs, one folder for each method under `checkpoin
     rounds-00000050.parquet       records of the stretch that ended with round 50
     clients-00000050.parquet
 
-A stretch's records are written before its state, which holds their digests. Killed in between, the stretch is run again
-and its records are written again, identically; so the state alone says how far the run is and which records it has.
+A stretch's records are written before its state, which holds a digest of all records so far. Killed in between, the
+stretch is run again and its records are written again, identically; so the state alone says how far the run is.
 """
 
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ class Saved(NamedTuple):
 
     carry: Any
     rounds: int  # rounds completed
-    pieces: dict[str, str]  # the files of records up to there, and the digest of each
+    records: str  # a digest of the records up to there: see `chained`
 
 
 def fingerprint(*trees: Any) -> str:
@@ -51,16 +52,13 @@ def save(path: Path, state: Saved, run: str) -> None:
     from safetensors.numpy import save_file
 
     tensors = {name: np.ascontiguousarray(leaf) for name, leaf in _named(state.carry).items()}
-    metadata = {"format": _FORMAT, "run": run, "rounds": str(state.rounds), "pieces": json.dumps(state.pieces)}
+    metadata = {"format": _FORMAT, "run": run, "rounds": str(state.rounds), "records": state.records}
     with atomic(path) as temporary:
         save_file(tensors, temporary, metadata=metadata | {"digest": _digest(metadata, tensors)})
 
 
 def load(path: Path, like: Any, run: str) -> Saved:
-    """Reads a state of the same shape as `like`; raises `CheckpointError` on a damaged or foreign file.
-
-    The records that belong to it are beside it, and checked as well.
-    """
+    """Reads a state of the same shape as `like`; raises `CheckpointError` on a damaged or foreign file."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -79,23 +77,27 @@ def load(path: Path, like: Any, run: str) -> Saved:
     if set(names) != set(tensors):
         raise CheckpointError(f"{path}: belongs to another method (its state has other parts)")
     leaves = [tensors[name] for name in names]
-    pieces = json.loads(metadata["pieces"])
-    for name, digest in pieces.items():
-        _check_piece(path.parent / name, digest)
-    return Saved(jax.tree.unflatten(jax.tree.structure(like), leaves), int(metadata["rounds"]), pieces)
+    saved = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    return Saved(saved, int(metadata["rounds"]), metadata["records"])
 
 
-def digest_of(file: Path) -> str:
-    """A file's digest."""
+def chained(before: str, name: str, file: Path) -> str:
+    """The digest of all records up to a file of this name, from the digest of those `before` it."""
     with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+        own = hashlib.file_digest(content, "sha256").hexdigest()
+    return hashlib.sha256(f"{before} {name} {own}".encode()).hexdigest()
 
 
-def _check_piece(file: Path, digest: str) -> None:
-    if not file.exists():
-        raise CheckpointError(f"{file}: missing, though the checkpoint is past it: the records have a gap; {_ANEW}")
-    if digest_of(file) != digest:
-        raise CheckpointError(f"{file}: damaged or replaced (its digest is not the checkpoint's); {_ANEW}")
+def check_records(place: Path, names: Iterable[str], records: str) -> None:
+    """Raises `CheckpointError` unless the files of these names, in this order, are the records of a checkpoint."""
+    digest = ""
+    for name in names:
+        file = place / name
+        if not file.exists():
+            raise CheckpointError(f"{file}: missing, though the checkpoint is past it: the records have a gap; {_ANEW}")
+        digest = chained(digest, name, file)
+    if digest != records:
+        raise CheckpointError(f"{place}: records are damaged or replaced (the checkpoint has another digest); {_ANEW}")
 
 
 def _named(tree: Any) -> dict[str, Any]:

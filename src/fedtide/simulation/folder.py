@@ -13,9 +13,9 @@ from fedtide.errors import CheckpointError, FedtideError, number, require, whole
 from fedtide.files import alone, remove_partial, vacant
 from fedtide.methods.base import Method
 from fedtide.simulation import describe
-from fedtide.simulation.blocks import in_blocks, part_files, read_blocks, refuse_strays
+from fedtide.simulation.blocks import in_blocks, pieces, place_of, read_blocks, refuse_strays
 from fedtide.simulation.records import client_frame
-from fedtide.simulation.result import Result, read_about, write_about
+from fedtide.simulation.result import FILES, Result, read_about, write_about
 from fedtide.simulation.run import divergence
 from fedtide.simulation.setup import Setup
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars
 
 _SAME = ("seeds", "rounds", "evaluate_every", "history", "record_clients", "problem", "importance", "methods")
+_KEPT = "the checkpoints are kept"
 
 
 @contextmanager
@@ -35,7 +36,7 @@ def held(folder: Path | None, resume: bool) -> Iterator[None]:
         read_about(folder)
     else:
         _refuse_occupied(folder)
-    with alone(folder, "another process is running in it"):
+    with alone(folder, "another run is going on in it"):
         yield
 
 
@@ -123,26 +124,58 @@ def close_folder(folder: Path, facts: dict[str, Any], models: dict[str, np.ndarr
     """Joins the stretches' records into the run's tables; only once all is written are the checkpoints removed."""
     import polars as pl
 
-    tables = []
-    for name in ("rounds", "clients"):
-        files = part_files(folder, name)
-        tables.append(pl.concat([_records(file) for file in files]) if files else client_frame([]))
-    _refuse_gaps(folder, facts, *tables)
+    rounds = _joined(folder, facts, "rounds")
+    clients = _joined(folder, facts, "clients") if facts["record_clients"] else client_frame([])
     # From the tables, not from the runs: a method that was finished before an interruption did not run again.
-    bad = tables[0].filter(pl.col("objective").is_not_null() & ~pl.col("objective").is_finite())
+    bad = rounds.filter(pl.col("objective").is_not_null() & ~pl.col("objective").is_finite())
     first = bad.group_by("method", "seed", maintain_order=True).agg(pl.col("round").min())
     facts["warnings"] = [divergence(*row) for row in first.iter_rows()]
-    result = Result(facts, models, *tables)
-    result.save(folder)  # its last step says that the run has finished
+    result = Result(facts, models, rounds, clients)
+    result.write(folder)  # its last step says that the run has finished
     remove_checkpoints(folder)
     return result
 
 
 def remove_checkpoints(folder: Path) -> None:
     """Removes from a finished run's folder, which must be held, all that only a run on its way needs."""
-    remove_partial(folder)
+    remove_partial(folder, FILES)  # nobody else's: somebody may be writing a report
     if (folder / "checkpoints").exists():
         shutil.rmtree(folder / "checkpoints")
+
+
+def _joined(folder: Path, facts: dict[str, Any], name: str) -> "polars.DataFrame":
+    """A table out of its pieces, by method, stretch and block of seeds. Raises `CheckpointError` unless every method,
+    seed and round (and client) has its row."""
+    import polars as pl
+
+    blocks = in_blocks(facts["seeds"], read_blocks(folder).get("seeds", len(facts["seeds"])))
+    clients = facts["problem"]["clients"] if name == "clients" else 0
+    found = {}
+    for number_, method in enumerate(facts["methods"]):
+        for block, seeds in enumerate(blocks):
+            place, following = place_of(folder, number_, block, len(blocks)), 1 if clients else 0
+            for end, file in pieces(place, name):
+                frame = _records(file)
+                if not _has_all(frame, method["label"], seeds, following, end, clients):
+                    raise CheckpointError(f"{file}: not the records of rounds {following} to {end}; {_KEPT}")
+                found[number_, end, block], following = frame, end + 1
+            if following <= facts["rounds"]:
+                reason = f"{name} of {method['label']} end before round {following} of {facts['rounds']}"
+                raise CheckpointError(f"{place}: {reason}; {_KEPT}")
+    return pl.concat([found[key] for key in sorted(found)])
+
+
+def _has_all(frame: "polars.DataFrame", label: str, seeds: list[int], first: int, last: int, clients: int) -> bool:
+    """Whether the rows are those of these seeds, rounds and clients, in the order in which they are written."""
+    rounds, each = np.arange(first, last + 1), max(clients, 1)
+    rows = len(seeds) * len(rounds) * each
+    wanted = {"seed": np.repeat(seeds, len(rounds) * each), "round": np.tile(np.repeat(rounds, each), len(seeds))}
+    if clients:
+        wanted["client"] = np.tile(np.arange(clients), len(seeds) * len(rounds))
+    if frame.height != rows or not {"method", *wanted} <= set(frame.columns):
+        return False
+    named = bool((frame["method"] == label).all())
+    return named and all(np.array_equal(frame[column].to_numpy(), values) for column, values in wanted.items())
 
 
 def _records(file: Path) -> "polars.DataFrame":
@@ -152,25 +185,3 @@ def _records(file: Path) -> "polars.DataFrame":
         return pl.read_parquet(file)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise CheckpointError(f"{file}: damaged ({str(error).splitlines()[0]})") from error
-
-
-def _refuse_gaps(folder: Path, facts: dict[str, Any], rounds: "polars.DataFrame", clients: "polars.DataFrame") -> None:
-    """Raises `CheckpointError` unless every method, seed and round has its rows, and there are no others."""
-    import polars as pl
-
-    keys = ["method", "seed", "round"]
-    grid = pl.DataFrame({"method": [method["label"] for method in facts["methods"]]})
-    grid = grid.join(pl.DataFrame({"seed": facts["seeds"]}), how="cross")
-    grid = grid.join(pl.DataFrame({"round": range(facts["rounds"] + 1)}), how="cross")
-    checked = [("rounds", rounds, grid, 1)]
-    if facts["record_clients"]:
-        checked.append(("clients", clients, grid.filter(pl.col("round") > 0), facts["problem"]["clients"]))
-    for name, table, wanted, each in checked:
-        complete = wanted.clear() if table.is_empty() else table.group_by(keys).len().filter(pl.col("len") == each)
-        gaps = wanted.join(complete, on=keys, how="anti").sort(keys)
-        if not gaps.is_empty():
-            method, seed, round_ = gaps.row(0)
-            reason = f"{name} of {method}, seed {seed}, round {round_} are not all there ({gaps.height:,} such gaps)"
-            raise CheckpointError(f"{folder}: {reason}; the checkpoints are kept")
-        if table.height > each * wanted.height:
-            raise CheckpointError(f"{folder}: {name} have rows of another run; the checkpoints are kept")

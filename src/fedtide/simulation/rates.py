@@ -5,6 +5,7 @@ from jax import Array
 
 from fedtide.aggregation.sums import mean_rows
 from fedtide.methods.base import Method
+from fedtide.simulation import calls
 from fedtide.streams import Purpose, Stream
 from fedtide.types import Population, Task
 
@@ -18,7 +19,7 @@ def rate_of_round(method: Method, population: Population, seed: Array, t: Array,
     solver, clients = method.solver, jnp.arange(len(population.sizes))
     steps = solver.work.steps(Stream(seed, Purpose.WORK, t), clients, population.sizes)
     task = Task(steps, _no_gradient, t, solver.work.a_pass(population.sizes))
-    rate = jnp.asarray(solver.first_rate(task, shared), jnp.result_type(float))
+    rate = jnp.asarray(calls.first_rate(solver, task, shared), jnp.result_type(float))
     if rate.ndim == 0:
         return rate
     asked = jnp.broadcast_to(jnp.asarray(steps) > 0, rate.shape)

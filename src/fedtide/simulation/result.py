@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtide.errors import CheckpointError, FedtideError
-from fedtide.files import atomic, vacant
+from fedtide.files import alone, atomic, vacant
 from fedtide.simulation.records import Columns, client_frame, round_frame
 
 if TYPE_CHECKING:
     import polars
+
+
+FILES = ("rounds.parquet", "clients.parquet", "models.safetensors", "run.json")
+"""What a finished run's folder holds, in the order in which it is written."""
 
 
 class Result:
@@ -83,9 +87,13 @@ class Result:
 
     def save(self, folder: Path | str) -> Path:
         """Writes tables, models and description into a folder; each file is whole or not there."""
+        with alone(Path(folder), "a run is going on in it"):
+            return self.write(Path(folder))
+
+    def write(self, folder: Path) -> Path:
+        """`save`, for the process that holds the folder."""
         from safetensors.numpy import save_file
 
-        folder = Path(folder)
         for name, frame in (("rounds", self.rounds), ("clients", self.clients)):
             with atomic(folder / f"{name}.parquet") as temporary:
                 frame.write_parquet(temporary)

@@ -25,7 +25,7 @@ class MethodRun:
     def __init__(self, setup: Setup, label: str, method: Method, chunk: int | None, place: Path | None):
         self.setup, self.label, self.method, self.chunk, self.place = setup, label, method, chunk, place
         self.parts: tuple[list[Columns], list[Columns]] = ([], [])
-        self._pieces: dict[str, str] = {}  # files of records up to here, and their digests
+        self._records = ""  # a digest of the records up to here
         self._diverged: dict[int, int] = {}  # seed: the first round whose evaluation was not finite
 
     @property
@@ -42,7 +42,8 @@ class MethodRun:
             parts = (method, setup.problem, setup.population, setup.seeds, setup.plan, setup.availability)
             run = checkpoint.fingerprint(self.label, self.chunk, *parts)
             if (self.place / STATE).exists():
-                carry, done, self._pieces = checkpoint.load(self.place / STATE, carry, run)
+                carry, done, self._records = checkpoint.load(self.place / STATE, carry, run)
+                checkpoint.check_records(self.place, self._pieces(done), self._records)
                 carry = jax.tree.map(jnp.asarray, carry)
         if done == 0:
             evaluation, _ = engine.evaluate(setup.problem, setup.population, carry.w)
@@ -70,7 +71,7 @@ class MethodRun:
             if span.evaluates:
                 self._noticedivergence(span, stretch.evaluation.objective)
             if self.place is not None:
-                checkpoint.save(self.place / STATE, Saved(carry, span.end, self._pieces), run)
+                checkpoint.save(self.place / STATE, Saved(carry, span.end, self._records), run)
             report(self.label, span.end, setup.rounds)
         return np.asarray(engine.served(method, carry))[0]
 
@@ -84,7 +85,13 @@ class MethodRun:
             if not frame.is_empty():
                 with atomic(self.place / piece(name, end)) as temporary:
                     frame.write_parquet(temporary)
-                    self._pieces[piece(name, end)] = checkpoint.digest_of(temporary)
+                    self._records = checkpoint.chained(self._records, piece(name, end), temporary)
+
+    def _pieces(self, done: int) -> list[str]:
+        """The files that `_keep` has written after so many rounds, in its order."""
+        tables = ("rounds", "clients") if self.setup.record_clients else ("rounds",)
+        ends = [span.end for span in self.setup.plan if span.end <= done]
+        return [piece("rounds", 0), *(piece(table, end) for end in ends for table in tables)]
 
     def _noticedivergence(self, span: Span, objective: np.ndarray) -> None:
         for seed, values in zip(self.setup.seed_list, objective, strict=True):

@@ -23,7 +23,7 @@ from fedtide.types import Population
 
 log = logging.getLogger("fedtide")
 
-MOST_ROUNDS, MOST_HISTORY, MOST_SEEDS = 100_000_000, 10_000_000, 1_000_000  # more would end in no lifetime
+MOST_ROUNDS, MOST_SEEDS = 10_000_000, 1_000_000  # more cannot be meant
 _STRETCH, _GPU_STRETCH = 50, 200  # rounds between two visits of the host, which a GPU waits for
 _CACHE = 2**20  # bytes near a CPU core
 _RECORD_LIMIT = 50_000_000  # rows of the table of clients that are recorded without being asked for
@@ -47,7 +47,7 @@ class Setup:
         chunk: int | None,
         skew: bool = True,
     ):
-        rounds, history = whole("rounds", rounds, 1, MOST_ROUNDS), whole("history", history, 0, MOST_HISTORY)
+        rounds, history = whole("rounds", rounds, 1, MOST_ROUNDS), whole("history", history, 0, MOST_ROUNDS)
         evaluate_every = whole("evaluate_every", evaluate_every, 1)
         chunk = None if chunk is None else whole("chunk", chunk, 1)
         if record_clients is not None:
@@ -86,7 +86,7 @@ class Setup:
             record_clients = len(methods) * replicas * rounds * clients <= _RECORD_LIMIT
             if not record_clients:
                 log.info("clients are not recorded one by one: that would be over %s rows", f"{_RECORD_LIMIT:,}")
-        self.record_clients = record_clients
+        self.record_clients = bool(record_clients)
         absent = 0 if availability.availability is None else int((np.asarray(availability.availability) == 0).sum())  # pyright: ignore[reportAttributeAccessIssue]
         if absent:
             log.warning("%d of %d clients are never there: no method can learn from them", absent, clients)
@@ -199,7 +199,7 @@ def _one_step(method: Method, problem: Any, population: Population, w: Array) ->
 
 
 RESERVED = "__metadata__"  # in files of models
-LABEL = f"text other than {RESERVED}"
+LABEL = f"a non-empty text other than {RESERVED}"
 
 
 def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[str, Method]:

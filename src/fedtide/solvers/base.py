@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import check_kind, number, require
+from fedtide.errors import FedtideError, check_kind, number, require
 from fedtide.rows import weighted_rows
 from fedtide.types import Cohort, Memory, Population, Solver, Task, Updates, Work
 
@@ -31,8 +31,11 @@ class Local:
         return Memory()
 
     def first_rate(self, task: Task, shared: Any) -> Array | float:
-        own: Any = self  # a solver that takes steps itself has both
-        return own.rate * own.schedule.factor(task, 0)
+        rate, schedule = getattr(self, "rate", None), getattr(self, "schedule", None)
+        if rate is None:
+            name = type(self).__name__
+            raise FedtideError(f"{name}.first_rate: missing; must be the learning rate of a client's first step")
+        return rate if schedule is None else rate * schedule.factor(task, 0)
 
     def close(
         self, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array

@@ -1,6 +1,7 @@
 """A server without a network and clients one by one give the simulator's numbers."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -9,8 +10,15 @@ from fedtide import methods
 from fedtide.adapters.coordinator import Coordinator, Update, sends_rows
 from fedtide.adapters.problem import ProblemClient, initial_model, population_of
 from fedtide.adapters.trees import named, tree_of
+from fedtide.aggregation import WeightedSum
 from fedtide.availability import Always, Trace
+from fedtide.estimators import Blind
+from fedtide.methods.base import Method
+from fedtide.participation.base import Policy
 from fedtide.schedules import Geometric, PowerDecay
+from fedtide.servers import Optimiser
+from fedtide.solvers import Sgd
+from fedtide.types import Decision, part
 from fedtide.work import Steps
 
 WORK = Steps(count=3, batch=4)
@@ -115,6 +123,41 @@ def test_a_late_update_does_not_bring_back_its_rate(blobs):
 def test_methods_whose_clients_train_unheard_are_refused(blobs):
     with pytest.raises(fedtide.FedtideError, match="FedPBC: its clients train in rounds"):
         Coordinator(methods.fedpbc(), population_of(blobs), initial_model(blobs))
+
+
+@part
+class AsksAll(Policy):
+    """Asks for losses of clients that are not available, too."""
+
+    @property
+    def needs_losses(self):
+        return "batch"
+
+    def init(self, population):
+        return ()
+
+    def candidates(self, state, seen):
+        return jnp.ones_like(seen.available)
+
+    def query_capacity(self, clients):
+        return clients
+
+    def decide(self, state, seen):
+        return Decision(seen.available, jnp.where(seen.available, 0.1, 0.0)), state
+
+
+@pytest.mark.parametrize(("names", "who"), [((), ""), ("abcdefghijkl", r" \(client 2 is 'c'\)")])
+def test_who_is_not_available_cannot_be_asked_for_a_loss(blobs, names, who):
+    """The words are the simulator's."""
+    method = Method("mine", Blind(), AsksAll(), Sgd(0.05), WeightedSum(), Optimiser(rate=1.0))
+    coordinator = Coordinator(method, population_of(blobs), initial_model(blobs), names=names)
+    wrong = r"AsksAll\.decide: asks client 2 for its loss, which is not available"
+    with pytest.raises(fedtide.FedtideError, match=f"^round 4: {wrong}{who}$"):
+        coordinator.begin(3, np.arange(12) != 2)
+    presence = np.ones((4, 12), bool)
+    presence[3, 2] = False
+    with pytest.raises(fedtide.FedtideError, match=f"round 4: {wrong}$"):
+        fedtide.simulate(blobs, Trace(presence), method, rounds=4)
 
 
 def test_a_missing_loss_is_an_error(blobs):

@@ -3,7 +3,7 @@
 The simulator runs the same objects in the same order; here the clients are elsewhere, and so are their rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -79,8 +79,9 @@ class Coordinator:
     clients are not in it: the clients have them. `start` is the initial model, from which their first rows are made.
     """
 
-    def __init__(self, method: Method, population: Population, w: np.ndarray, seed: int = 0):
+    def __init__(self, method: Method, population: Population, w: np.ndarray, seed: int = 0, names: Sequence[str] = ()):
         refuse_unheard(method)
+        self.names = names  # of clients, for errors
         self.clients = len(population.sizes)
         self.seed = np.uint32(whole("seed", seed, 0, 2**32 - 1))
         self._cpu = jax.devices("cpu")[0]
@@ -120,7 +121,8 @@ class Coordinator:
         require(available.shape == (self.clients,), "available", available.shape, f"one for each of {self.clients}")
         with jax.default_device(self._cpu):
             found = _begin(self.method, self.carry, np.int32(t), available, self.seed)
-        estimate, estimator, asked = found
+        estimate, estimator, asked, fault = found
+        self._refuse(t, int(fault))
         return Opening(t, available, np.asarray(asked), jax.tree.map(np.asarray, estimate), estimator)
 
     def decide(self, opening: Opening, losses: Mapping[int, float] | None = None) -> Choice:
@@ -136,9 +138,7 @@ class Coordinator:
                 self.method, self.carry, np.int32(opening.round), opening.available, opening.estimate, opening.asked,
                 loss, self.seed,
             )  # fmt: skip
-        if fault:
-            what = calls.explain(self.method.participation, int(fault), self.clients)
-            raise FedtideError(f"round {opening.round + 1}: {what}")
+        self._refuse(opening.round, int(fault))
         return Choice(opening, np.asarray(decision.invited), np.asarray(decision.weight), participation)
 
     def finish(
@@ -170,6 +170,14 @@ class Coordinator:
         included = np.zeros(self.clients, bool)
         included[list(counted)] = True
         return Closing(included, self._owed(kept, after, {k: i for i, k in enumerate(order) if k in counted}))
+
+    def _refuse(self, t: int, fault: int) -> None:
+        """Raises where the policy broke a rule."""
+        if fault:
+            client = -fault % self.clients
+            who = f" (client {client} is {self.names[client]!r})" if self.names else ""
+            what = calls.explain(self.method.participation, fault, self.clients)
+            raise FedtideError(f"round {t + 1}: {what}{who}")
 
     def _owed(self, kept: Any, after: Any, places: dict[int, int]) -> dict[int, dict[str, np.ndarray]]:
         if not sends_rows(self.method):
@@ -251,12 +259,16 @@ def _first_row(method: Method, population: Population, w: Array, client: Array) 
 
 
 @jax.jit
-def _begin(method: Method, carry: Carry, t: Array, available: Array, seed: Array) -> tuple[Estimate, State, Array]:
+def _begin(
+    method: Method, carry: Carry, t: Array, available: Array, seed: Array
+) -> tuple[Estimate, State, Array, Array]:
     estimate, estimator = calls.update(method.estimator, carry.estimator, available)
     nobody, nothing = jnp.zeros_like(available), jnp.zeros(len(available), carry.w.dtype)
     seen = Observation(available, estimate, nothing, nobody, t, Stream(seed, Purpose.PARTICIPATION, t))
     policy = method.participation
-    return estimate, estimator, calls.candidates(policy, carry.participation, seen) if policy.needs_losses else nobody
+    asked = calls.candidates(policy, carry.participation, seen) if policy.needs_losses else nobody
+    fault = calls.fault(seen._replace(asked=asked), Decision(nobody, nothing), len(available), len(available))
+    return estimate, estimator, asked, fault
 
 
 @jax.jit

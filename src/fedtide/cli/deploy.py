@@ -89,7 +89,9 @@ def up(
         str | None, typer.Option(help="Name of the run; a new one begins anew.", show_default="as the app says")
     ] = None,
     tls: Annotated[bool, typer.Option("--tls", help="TLS and keys also on this machine.")] = False,
-    host: Annotated[str, typer.Option(help="Where clients come to; beyond this machine only with keys.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address that clients connect to; beyond this machine only with keys.")
+    ] = "127.0.0.1",
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Its port.", show_default="a free one")] = None,
     telemetry: Annotated[
         bool, typer.Option("--telemetry", help="Let Flower report usage and look for updates.")
@@ -206,7 +208,7 @@ def node(context: typer.Context) -> None:
 def gateway(
     keys: Annotated[Path, typer.Argument(metavar="KEYS", help="Folder of fedtide deploy keys.", show_default=False)],
     superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="The SuperLink; on loopback.")] = "127.0.0.1:8000",
-    host: Annotated[str, typer.Option(help="Where clients come to.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address that clients connect to.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Its port.")] = 8443,
 ) -> None:
     """Let clients, and nobody else, reach a SuperLink on this machine.
@@ -214,8 +216,8 @@ def gateway(
     For those who start Flower's processes by hand, as fedtide deploy keys
     prints them; fedtide deploy up starts one itself. Whoever reaches a
     SuperLink runs programs on it and on all clients: it listens on loopback.
-    The gateway ends TLS, and hands on what a SuperNode with one of the keys
-    in KEYS/clients asks for. All else is refused.
+    The gateway terminates TLS, and forwards what a SuperNode with one of the
+    keys in KEYS/clients asks for. All else is refused.
 
     \b
     Examples:

@@ -1,5 +1,6 @@
 """Replies that come in slowly, without end or malformed, over Flower's own grid: they cost nobody but their sender."""
 
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,6 +26,7 @@ class Link:
     def __init__(self, grid):
         self.grid, self.seconds = grid, lambda node, i: 0.0
         self.objects, self.taken, self.confirmed, self.asked = {}, {}, [], {}
+        self.cost, self.lock = lambda: 0.0, threading.Lock()  # seconds of a request for an object
 
     def PullMessages(self, request):
         answer = PullAppMessagesResponse()
@@ -45,6 +47,11 @@ class Link:
         return contents
 
     def PullObject(self, request):
+        with self.lock:
+            self.grid.now += self.cost()
+            return self._object(request)
+
+    def _object(self, request):
         if request.object_id not in self.objects:
             return PullObjectResponse(object_found=False, object_available=False)
         content, when = self.objects[request.object_id]
@@ -140,11 +147,7 @@ def test_a_slow_reply_is_timed_and_used_when_it_is_whole(real, ledger_of):
 def test_countless_objects_do_not_stop_the_server(real, ledger_of):
     """Each takes 0.1 s; one client's reply has 2000 of them."""
     made = real(rounds=2)
-    fetch = made.link.PullObject
-
-    def costly(request):
-        made.grid.now += 0.1
-        return fetch(request)
+    made.link.cost = lambda: 0.1
 
     def many(message, reply):
         if message.metadata.message_type == "train":
@@ -153,13 +156,13 @@ def test_countless_objects_do_not_stop_the_server(real, ledger_of):
             reply.content = content
         return reply
 
-    made.link.PullObject = costly
     made.nodes[3].fault = many
     made.serve()
     rows = ledger_of(made)[2]
     for t in range(2):
         assert rows[t, "3"].reason == "no-reply"
         assert all(rows[t, str(k)].included for k in (0, 1, 2, 4))
+    assert made.grid.now < 150  # twice a deadline of 30 s, in each round, and some seconds
 
 
 def test_objects_that_vanish_and_replies_that_cannot_be_read_are_written_down(real, ledger_of):
@@ -181,3 +184,51 @@ def test_objects_that_vanish_and_replies_that_cannot_be_read_are_written_down(re
         assert rows[t, "1"].reason == "no-reply:it was not sent to its end"
         assert rows[t, "3"].reason.startswith("refused:")
         assert all(rows[t, str(k)].included for k in (0, 2, 4))
+
+
+def training(made):
+    return made.nodes[0].kinds[-1] == "train"
+
+
+def test_replies_count_that_the_server_is_too_slow_to_fetch(real, ledger_of):
+    """They are there after 1 s; to fetch all of them takes three times the deadline."""
+    made = real(rounds=2, **{"deadline.start": 3.0})
+    made.link.cost = lambda: 0.2 if training(made) else 0.0
+    made.serve()
+    assert made.grid.now > 3 * 3.0
+    assert all(row.included for row in ledger_of(made)[2].values())
+
+
+def test_a_server_that_catches_up_waits_for_no_client(real, ledger_of):
+    """One reply lacks an object, another one is announced after the deadline: neither prolongs the round."""
+    made = real(rounds=1, **{"deadline.start": 3.0})
+    made.link.cost = lambda: 0.2 if training(made) else 0.0
+    made.link.seconds = lambda node, i: None if node == 1002 and i == 0 and training(made) else 0.0
+    made.nodes[4].delay = lambda message: 5.5 if message.metadata.message_type == "train" else 1.0
+    made.serve()
+    rows = ledger_of(made)[2]
+    assert 6.5 < made.grid.now < 12.0
+    assert {k: rows[0, str(k)].reason for k in range(5)} == {0: None, 1: None, 2: "no-reply", 3: None, 4: "no-reply"}
+
+
+def test_replies_that_were_begun_are_finished_first(real, ledger_of):
+    """Also where there is no time for all of them."""
+    made = real(rounds=1, **{"deadline.start": 3.0, "deadline.most": 4.0})
+    made.link.cost = lambda: 0.25 if training(made) else 0.0
+    made.serve()
+    included = sum(row.included for row in ledger_of(made)[2].values())
+    assert 1 < included < 5
+
+
+def test_objects_are_fetched_several_at_a_time(real, ledger_of):
+    made = real(rounds=1)
+    fetch, together, calls = made.link.PullObject, threading.Barrier(2, timeout=30), iter(range(10**6))
+
+    def meeting(request):
+        if next(calls) < 2:
+            together.wait()
+        return fetch(request)
+
+    made.link.PullObject = meeting
+    made.serve()
+    assert ledger_of(made)[1].all()

@@ -2,8 +2,9 @@
 
 Flower's SuperLink answers clients, operators (who start apps: programs that it and all clients run) and executors on
 one port, and asks operators for no key. So SuperLink listens on loopback, and the outside reaches this reverse proxy.
-It ends TLS and hands on `POST` requests to the exact paths in ALLOWED, signed with a registered client's key; SuperLink
-checks them again. Anything else is refused before its body is read. Imports nothing of Fedtide, and nothing of Flower.
+It terminates TLS and forwards `POST` requests to the exact paths in ALLOWED, signed with a registered client's key;
+SuperLink checks them again. Anything else is refused before its body is read. Imports nothing of Fedtide, and nothing
+of Flower.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import base64
 import binascii
 import contextlib
 import ipaddress
+import os
 import resource
 import socket
 import ssl
@@ -22,7 +24,7 @@ from typing import Any
 
 import httpx
 import uvicorn
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -54,7 +56,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Refused(Exception):
-    """A request that is not handed on; the status says all that the sender hears."""
+    """A request that is not forwarded; the status says all that the sender hears."""
 
     def __init__(self, status: int):
         super().__init__(status)
@@ -89,13 +91,13 @@ class Gateway:
             path = allowed(scope)
             headers = _single(scope["headers"])
             key = self._keys.signer(headers)
-            status, answered, body = await self._handed_on(path, headers, key, receive)
+            status, answered, body = await self._forwarded(path, headers, key, receive)
         except Refused as refused:
             await _answer(send, refused.status, [(b"connection", b"close")], b"")
         else:
             await _answer(send, status, answered, body)
 
-    async def _handed_on(
+    async def _forwarded(
         self, path: str, headers: Mapping[str, str], key: bytes, receive: Receive
     ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         length = _length(headers)
@@ -171,31 +173,54 @@ class _Keys:
     """The registered clients' public keys."""
 
     def __init__(self, folder: Path):
-        self._folder, self._read = folder, -1
+        self._folder = folder
+        self._read: dict[str, tuple[int, int, int]] | None = None  # the files that were read, as they were then
         self._known: dict[bytes, ec.EllipticCurvePublicKey] = {}
 
     def signer(self, headers: Mapping[str, str]) -> bytes:
         """The registered key that has signed a request, as Flower does: its time."""
         try:
             key, signature = (base64.b64decode(headers[name], validate=True) for name in (SIGNED[0], SIGNED[2]))
-            self._look()
+            whole = self._look()
+            if key not in self._known and not whole:
+                raise Refused(503)  # it may be in a file that cannot be read now: SuperNodes ask again
             self._known[key].verify(signature, headers[SIGNED[1]].encode("ascii"), ec.ECDSA(hashes.SHA256()))
-        except (KeyError, ValueError, binascii.Error, InvalidSignature, OSError):
+        except (KeyError, ValueError, binascii.Error, InvalidSignature):
             raise Refused(404) from None  # at 401 a SuperNode would end without a word
+        except OSError:
+            raise Refused(503) from None  # the folder cannot be read now
         return key
 
-    def _look(self) -> None:
-        changed = self._folder.stat().st_mtime_ns
-        if changed == self._read:
-            return
-        known = {}
-        for path in self._folder.glob("*.pub"):
-            with contextlib.suppress(ValueError, OSError):  # not a key, or it has gone meanwhile
-                key = serialization.load_ssh_public_key(path.read_bytes())
-                if isinstance(key, ec.EllipticCurvePublicKey):
-                    forms = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-                    known[key.public_bytes(*forms)] = key
-        self._known, self._read = known, changed
+    def _look(self) -> bool:
+        """Whether all files could be read. Where one could not, the next request looks again."""
+        found = self._files()
+        if found == self._read:
+            return True
+        known, whole = {}, True
+        for name in found:
+            try:
+                key = serialization.load_ssh_public_key((self._folder / name).read_bytes())
+            except (ValueError, UnsupportedAlgorithm, FileNotFoundError):
+                continue  # it is no key, or has gone meanwhile
+            except OSError:
+                whole = False
+                continue
+            if isinstance(key, ec.EllipticCurvePublicKey):
+                forms = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+                known[key.public_bytes(*forms)] = key
+        self._known, self._read = known, found if whole else None
+        return whole
+
+    def _files(self) -> dict[str, tuple[int, int, int]]:
+        """What tells a file from what it was: the folder does not change where one is written."""
+        found = {}
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".pub"):
+                    with contextlib.suppress(FileNotFoundError):
+                        said = entry.stat()
+                        found[entry.name] = said.st_mtime_ns, said.st_size, said.st_ino
+        return found
 
 
 class _Connection(H11Protocol):
@@ -303,7 +328,7 @@ def main() -> None:
         listening = doors(said.host, said.port)
     except OSError as error:
         parser.exit(1, f"error: {said.host}:{said.port}: {error.strerror}\n")
-    print(f"clients may come to {said.host}:{said.port}; SuperLink is at {said.superlink}", flush=True)
+    print(f"clients connect to {said.host}:{said.port}; SuperLink is at {said.superlink}", flush=True)
     server(Gateway(said.superlink, said.ca, said.clients), said.certificate, said.key).run(sockets=list(listening))
 
 

@@ -43,7 +43,7 @@ class LocalFederation:
       folder: for Flower's home, its database, the logs and the clients' memory.
       nodes: the node configuration of each SuperNode; a number for clients "0", "1", ….
       security: TLS and keys; none: plain HTTP on loopback.
-      host, port: where clients come to; by default on loopback, at a free port.
+      host, port: where clients connect; by default on loopback, at a free port.
       quick: SuperNodes that look for messages every 0.4 s instead of every three, and whose client processes start at
         once (`quick_node`).
       environment: further environment variables of all processes.
@@ -85,7 +85,7 @@ class LocalFederation:
 
     @property
     def address(self) -> str:
-        """Where clients on this machine come to."""
+        """Where clients on this machine connect."""
         host = {"0.0.0.0": _HOST, "::": "::1"}.get(self.host, self.host)
         return _joined(host, self.port)
 

@@ -5,20 +5,26 @@ announced replies and waits, one after the other, until each is whole: for up to
 reply at a time: each question is a request, several hundred for each look, and what was once taken cannot be asked for
 again. So replies are taken with the client that is within Flower's grid, whose requests return at once, and objects
 that are not there yet are asked for again at the next look.
+
+Many replies take the server longer to fetch than one look, and longer than the deadline. Whose reply lies whole at
+SuperLink has answered: `behind` says whether there may be such ones, and `catch_up` fetches them.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any, NamedTuple
 
 from flwr.app import Message
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest, PullObjectResponse
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest
 from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.superlink.grid import HttpGrid
 
-_LOOK = 2.0  # seconds of a look, at most: those of huge replies go on in the next one
+_LOOK = 2.0  # seconds of a look, at most: then announcements and the deadline are looked at again
+_AT_ONCE = 4  # requests for objects
 
 
 class Arrived(NamedTuple):
@@ -32,9 +38,21 @@ class Arrived(NamedTuple):
 class _Announced:
     """A reply of which not all objects are here."""
 
-    def __init__(self, question: str, reply: str, objects: Sequence[str]):
-        self.question, self.reply, self.missing = question, reply, list(reversed(objects))
+    def __init__(self, question: str, reply: str, objects: Iterable[str]):
+        self.question, self.reply = question, reply
+        self.missing = dict.fromkeys(objects)  # in order, each once
         self.contents: dict[str, bytes] = {}
+        self.waits = False  # for its client: an object was not at SuperLink when it was last asked for
+        self.gone = False  # SuperLink has forgotten objects
+
+    def take(self, key: str, answer: PullObjectResponse) -> None:
+        if not answer.object_found:
+            self.gone = True
+        elif not answer.object_available:
+            self.waits = True
+        else:
+            self.contents[key] = answer.object_content
+            del self.missing[key]
 
 
 class Arrivals:
@@ -52,16 +70,17 @@ class Arrivals:
         for question in self._announced.keys() - set(questions):
             self._confirm(self._announced.pop(question))
         self._take([question for question in questions if question not in self._announced])
-        end = self.clock() + _LOOK
-        arrived = []
-        # Those that have sent least so far first: one with countless objects waits for the others.
-        for one in sorted(self._announced.values(), key=lambda one: len(one.contents)):
-            if (whole := self._fetched(one, end)) is not None:
-                arrived.append(whole)
-                self._confirm(self._announced.pop(one.question))
-            if self.clock() >= end:
-                break
-        return arrived
+        for one in self._announced.values():
+            one.waits = False
+        return self._fetched(questions)
+
+    def behind(self, questions: Collection[str]) -> bool:
+        """Whether replies to these questions are announced that have not been asked for what they lack."""
+        return bool(self._ready(questions))
+
+    def catch_up(self, questions: Collection[str]) -> list[Arrived]:
+        """Of the replies of which that is so, those that have been fetched now."""
+        return self._fetched(questions)
 
     def _take(self, questions: Sequence[str]) -> None:
         if not questions:
@@ -69,28 +88,43 @@ class Arrivals:
         answer = self.grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=questions))
         for reply, tree in zip(answer.messages_list, answer.message_object_trees, strict=True):
             question = reply.metadata.reply_to_message_id
-            objects = dict.fromkeys(node.object_id for node in iterate_object_tree(tree))
-            self._announced[question] = _Announced(question, reply.metadata.message_id, list(objects))
+            objects = (node.object_id for node in iterate_object_tree(tree))
+            self._announced[question] = _Announced(question, reply.metadata.message_id, objects)
 
-    def _fetched(self, one: _Announced, end: float) -> Arrived | None:
-        """The reply, if it is whole; None while objects are missing."""
-        while one.missing:
-            wanted = PullObjectRequest(node=self.grid.node, run_id=self.grid.run.run_id, object_id=one.missing[-1])
-            answer = self.grid._runtime_client.PullObject(wanted)
-            if not answer.object_found:
-                return Arrived(one.question, None, "no-reply:it was not sent to its end")
-            if not answer.object_available:
-                return None
-            one.contents[one.missing.pop()] = answer.object_content
-            if self.clock() >= end and one.missing:
-                return None
+    def _ready(self, questions: Collection[str]) -> list[_Announced]:
+        """Replies that do not wait for their clients. Those that lack least come first: what was begun is finished, and
+        one with countless objects waits for the others."""
+        announced = (self._announced[question] for question in questions if question in self._announced)
+        return sorted((one for one in announced if not one.waits), key=lambda one: len(one.missing))
+
+    def _fetched(self, questions: Collection[str]) -> list[Arrived]:
+        """Replies that are whole now, or never will be."""
+        arrived: list[Arrived] = []
+        ready = self._ready(questions)
+        if not ready:
+            return arrived
+        end = self.clock() + _LOOK
+        # No thread waits for a client: SuperLink answers at once, also that an object is not there.
+        pool = ThreadPoolExecutor(_AT_ONCE)
         try:
-            message = inflate_object_from_contents(one.reply, one.contents)
-        except Exception as error:  # whatever a client sends
-            return Arrived(one.question, None, f"refused:it cannot be read: {error!r:.100}")
-        if not isinstance(message, Message):
-            return Arrived(one.question, None, f"refused:{type(message).__name__} is not a reply")
-        return Arrived(one.question, message)
+            while ready:
+                batch = list(islice(((one, key) for one in ready for key in one.missing), _AT_ONCE))
+                for (one, key), answer in zip(batch, pool.map(self._object, [key for _, key in batch]), strict=True):
+                    one.take(key, answer)
+                for one in dict.fromkeys(one for one, _ in batch):
+                    if one.gone or not one.missing:
+                        arrived.append(_opened(one))
+                        self._confirm(self._announced.pop(one.question))
+                ready = [one for one in ready if one.missing and not one.waits and not one.gone]
+                if self.clock() >= end:
+                    break
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        return arrived
+
+    def _object(self, key: str) -> PullObjectResponse:
+        wanted = PullObjectRequest(node=self.grid.node, run_id=self.grid.run.run_id, object_id=key)
+        return self.grid._runtime_client.PullObject(wanted)
 
     def _confirm(self, one: _Announced) -> None:
         """Lets SuperLink forget the reply."""
@@ -98,3 +132,15 @@ class Arrivals:
             node=self.grid.node, run_id=self.grid.run.run_id, message_object_id=one.reply
         )
         self.grid._runtime_client.ConfirmMessageReceived(done)
+
+
+def _opened(one: _Announced) -> Arrived:
+    if one.gone:
+        return Arrived(one.question, None, "no-reply:it was not sent to its end")
+    try:
+        message = inflate_object_from_contents(one.reply, one.contents)
+    except Exception as error:  # whatever a client sends
+        return Arrived(one.question, None, f"refused:it cannot be read: {error!r:.100}")
+    if not isinstance(message, Message):
+        return Arrived(one.question, None, f"refused:{type(message).__name__} is not a reply")
+    return Arrived(one.question, message)

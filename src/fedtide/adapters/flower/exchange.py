@@ -1,7 +1,7 @@
 """Questions to many nodes and their answers, until all are there or the deadline is."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +71,11 @@ class Exchange:
         return {node.node_id: node.public_key for node in self.grid.get_nodes()}
 
     def ask(self, questions: Sequence[Question], seconds: float) -> list[Heard]:
-        """Asks all at once; returns when all have answered, or after so many seconds."""
+        """Asks all at once; returns when all have answered, or after so many seconds.
+
+        The server may need longer than that to fetch what lies at SuperLink by then. It is no absence: such replies are
+        waited for while one becomes whole every so many seconds, up to the longest deadline.
+        """
         heard: list[Heard] = []
         mine: dict[str, Question] = {}
         self._begun = now = self.clock()
@@ -84,16 +88,23 @@ class Exchange:
                 self._open[key] = _Open(light, now, seconds, now + life)
             else:
                 heard.append(Heard(question, None, None, "no-reply:the message could not be sent"))
-        end, extended = now + seconds, False
+        end, extended, over = now + seconds, False, False
+        last = end  # when a reply came in whole, after the deadline
         while mine:
-            found = self._pull()
+            late = self.clock() >= end
+            found = self._pull(mine if over else None)
             if not extended and self._back + seconds > end:
                 end, extended = self._back + seconds, True  # once: looks that always take long are no absence
+                last = end
             heard += [one for key, one in found if mine.pop(key, None)]
-            left = end - self.clock()
-            if not mine or left <= 0:
+            now = self.clock()
+            behind = self._arrivals.behind(mine)
+            over = late and now >= end  # all that was announced by the deadline is known
+            last = now if over and found else last
+            if over and (not behind or now >= min(last + seconds, end + self.deadlines.limits.most)):
                 break
-            self.sleep(min(self.poll, left))
+            if mine and not behind:
+                self.sleep(min(self.poll, max(end - now, 0.0)))
         return heard + [Heard(question, None, None, "no-reply") for question in mine.values()]
 
     def belated(self) -> list[Heard]:
@@ -132,10 +143,15 @@ class Exchange:
             self._back = self.clock() + away
         return found
 
-    def _pull(self) -> list[tuple[str, Heard]]:
-        """What has come in for open questions, each once; what is past its deadline also goes to the belated."""
+    def _pull(self, announced: Collection[str] | None = None) -> list[tuple[str, Heard]]:
+        """What has come in for open questions, each once; what is past its deadline also goes to the belated.
+
+        With `announced`: for these, of what the last look left at SuperLink."""
         found = []
-        for key, message, reason in self._call(self._arrivals.look, list(self._open)):
+        look, keys = self._arrivals.look, list(self._open)
+        if announced is not None:
+            look, keys = self._arrivals.catch_up, list(announced)
+        for key, message, reason in self._call(look, keys):
             one = self._open.pop(key, None)
             if one is None:
                 continue  # a second answer to the same question, or to one that was never asked

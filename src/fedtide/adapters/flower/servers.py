@@ -122,7 +122,7 @@ def prepare(
     method = fitted(method_of(config, sizes), SimpleNamespace(sizes=sizes))
     importance = jnp.asarray(np.array([entry.importance for entry in roster]), w.dtype)
     population = Population(importance, jnp.asarray(sizes))
-    coordinator = Coordinator(method, population, w, settings.seed)
+    coordinator = Coordinator(method, population, w, settings.seed, [entry.client for entry in roster])
     ledger.begin_run(settings.run, method.name, config, roster)
     if settings.history == "ledger":
         # Not the run's own rounds: those are in its checkpoint, but for one that will be repeated.

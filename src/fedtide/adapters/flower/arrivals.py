@@ -24,7 +24,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from flwr.superlink.grid import HttpGrid
 
 _LOOK = 2.0  # seconds of a look, at most: then announcements and the deadline are looked at again
-_AT_ONCE = 4  # requests for objects
+_AT_ONCE = 2  # requests for objects, as many as Flower makes: more of them load SuperLink and gain nothing
 
 
 class Arrived(NamedTuple):

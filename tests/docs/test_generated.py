@@ -1,6 +1,5 @@
 """Pages say what the code says."""
 
-import importlib.util
 from pathlib import Path
 
 import polars as pl
@@ -13,17 +12,6 @@ from fedtide.report.statistics import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
 REGENERATE = "run: python docs/generate.py"
-
-
-@pytest.fixture(scope="module")
-def generator():
-    """The script docs/generate.py as a module."""
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_generated_blocks_are_up_to_date(generator):

@@ -16,7 +16,7 @@ from fedtide.errors import FedtideError, require, whole
 from fedtide.methods.base import Method, title_of
 from fedtide.simulation import calls
 from fedtide.simulation.cohorts import capacity_for
-from fedtide.simulation.rates import rate_of_round
+from fedtide.simulation.rates import with_round_rate
 from fedtide.simulation.replica import Carry, settle
 from fedtide.simulation.setup import batch
 from fedtide.solvers.base import Local
@@ -174,10 +174,8 @@ class Coordinator:
     def _refuse(self, t: int, fault: int) -> None:
         """Raises where the policy broke a rule."""
         if fault:
-            client = -fault % self.clients
-            who = f" (client {client} is {self.names[client]!r})" if self.names else ""
-            what = calls.explain(self.method.participation, fault, self.clients)
-            raise FedtideError(f"round {t + 1}: {what}{who}")
+            what = calls.explain(self.method.participation, fault, self.clients, self.names)
+            raise FedtideError(f"round {t + 1}: {what}")
 
     def _owed(self, kept: Any, after: Any, places: dict[int, int]) -> dict[int, dict[str, np.ndarray]]:
         if not sends_rows(self.method):
@@ -285,8 +283,7 @@ def _settle(
     method: Method, population: Population, seed: Array, carry: Carry, t: Array, cohort: Cohort, updates: Updates,
     before: Any, after: Any,
 ) -> tuple[Carry, Any]:  # fmt: skip
-    if method.aggregation.moves_when_empty:
-        updates = updates._replace(round_rate=rate_of_round(method, population, seed, t, carry.solver.shared))
+    updates = with_round_rate(updates, method, population, seed, t, carry.solver.shared)
     return settle(method, carry, t, cohort, updates, before, after)
 
 

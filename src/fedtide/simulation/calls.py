@@ -141,10 +141,12 @@ def fault(seen: Observation, decision: Decision, query_capacity: int, capacity: 
     return found
 
 
-def explain(policy: Participation, fault: int, clients: int) -> str:
-    """A fault in words."""
+def explain(policy: Participation, fault: int, clients: int, names: Sequence[str] = ()) -> str:
+    """A fault in words; clients that have names are also called by them."""
     rule = -(-fault // clients)
-    return f"{_Call(policy, 'decide')}: {_RULES[rule - 1].format(client=rule * clients - fault)}"
+    client = rule * clients - fault
+    who = f" (client {client} is {names[client]!r})" if names else ""
+    return f"{_Call(policy, 'decide')}: {_RULES[rule - 1].format(client=client)}{who}"
 
 
 def refuse_faults(

@@ -7,7 +7,16 @@ from fedtide.aggregation.sums import mean_rows
 from fedtide.methods.base import Method
 from fedtide.simulation import calls
 from fedtide.streams import Purpose, Stream
-from fedtide.types import Population, Task
+from fedtide.types import Population, Task, Updates
+
+
+def with_round_rate(
+    updates: Updates, method: Method, population: Population, seed: Array, t: Array, shared: object
+) -> Updates:
+    """The updates with the rate of round t, where the aggregation moves also when nobody joins."""
+    if not method.aggregation.moves_when_empty:
+        return updates
+    return updates._replace(round_rate=rate_of_round(method, population, seed, t, shared))
 
 
 def rate_of_round(method: Method, population: Population, seed: Array, t: Array, shared: object) -> Array:

@@ -14,7 +14,7 @@ from fedtide.rows import weighted_rows
 from fedtide.simulation import calls
 from fedtide.simulation.cohorts import gather, scatter
 from fedtide.simulation.measures import EvaluationRecord, selection_skew, summarise
-from fedtide.simulation.rates import rate_of_round
+from fedtide.simulation.rates import with_round_rate
 from fedtide.streams import Purpose, Stream
 from fedtide.types import (
     Cohort,
@@ -129,9 +129,7 @@ class Replica(NamedTuple):
         training, cohort = self._cohorts(decision)
         before = jax.tree.map(lambda a: a[training.client], carry.solver.client)
         updates, after = self._train(carry.w, t, training, cohort, before, carry.solver.shared)
-        if method.aggregation.moves_when_empty:
-            rate = rate_of_round(method, self.population, self.seed, t, carry.solver.shared)
-            updates = updates._replace(round_rate=rate)
+        updates = with_round_rate(updates, method, self.population, self.seed, t, carry.solver.shared)
         seen_by_server = carry._replace(estimator=estimator, participation=participation)
         settled, rows = settle(method, seen_by_server, t, cohort, updates, before, after)
         kept = jax.tree.map(lambda new, old: scatter(training, new, old), rows, carry.solver.client)

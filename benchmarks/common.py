@@ -1,4 +1,4 @@
-"""What the benchmarks share: timing, the machine's own rates, tables."""
+"""Shared by the benchmarks: timing, the machine's own rates, tables."""
 
 import json
 import os
@@ -19,7 +19,7 @@ use_all_cores()
 
 
 def best_of(f: Callable[[], object], repetitions: int = 5) -> float:
-    """Seconds of the fastest repetition, after one to warm up; waits for the device."""
+    """Seconds of the fastest repetition, after one warm-up; waits for the device."""
     jax.block_until_ready(f())
     times = []
     for _ in range(repetitions):
@@ -30,7 +30,7 @@ def best_of(f: Callable[[], object], repetitions: int = 5) -> float:
 
 
 def machine() -> dict[str, object]:
-    """The machine, with the two rates that bound any program on it: one large product, one large copy."""
+    """The machine, with two rates that bound any program on it: those of a large matrix product and a large copy."""
     n = 8192 if jax.default_backend() == "gpu" else 2048
     a = jax.random.normal(jax.random.key(0), (n, n))
     with jax.default_matmul_precision("highest"):
@@ -50,7 +50,7 @@ def machine() -> dict[str, object]:
 
 
 def print_table(title: str, rows: list[dict[str, object]]) -> None:
-    """Rows as aligned text."""
+    """Prints rows as aligned text."""
     print(f"\n{title}")
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""`fedtide demo` from a cold start: a new process and an empty compilation cache, then again with the cache."""
+"""Time of `fedtide demo` from a cold start (a new process and an empty compilation cache), then with the cache."""
 
 import os
 import subprocess

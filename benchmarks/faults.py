@@ -1,9 +1,10 @@
-"""Faults of a real federation: what the server saw, rounds lost, seconds to recover, updates lost.
+"""Faults of a real federation: what the server observed, rounds lost, seconds to recover, updates lost.
 
 python benchmarks/faults.py --json out.json
 
-Runs tests/adapters/faults: real processes on this machine, three clients, some ten minutes on idle cores. A fault whose
-test fails is not in the table. The updates lost are those that the ledger says were counted and the model lacks.
+Runs tests/adapters/faults: real processes on this machine with three clients, which takes about ten minutes on idle
+cores. A fault whose test fails is not in the table. An update is lost if the ledger counts it and the model does not
+contain it.
 """
 
 import argparse
@@ -20,20 +21,20 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def measured(only: str) -> tuple[list[dict[str, object]], bool]:
-    """(a row for each fault, whether all tests passed)."""
+    """(one row per fault, whether all tests passed)."""
     with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder) / "faults.jsonl"
-        found.touch()
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "FEDTIDE_FAULTS": str(found)}
+        file = Path(folder) / "faults.jsonl"
+        file.touch()
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "FEDTIDE_FAULTS": str(file)}
         tests = [sys.executable, "-m", "pytest", "-n", "0", "-m", "slow or not slow", "tests/adapters/faults"]
         tests += ["-k", only] if only else []
         done = subprocess.run(tests, cwd=ROOT, env=environment, check=False)
-        return [json.loads(line) for line in found.read_text().splitlines()], done.returncode == 0
+        return [json.loads(line) for line in file.read_text().splitlines()], done.returncode == 0
 
 
 def table(rows: list[dict[str, object]]) -> str:
     """The rows in Markdown."""
-    lines = ["| fault | what the server saw | rounds lost | seconds to recover | acknowledged updates lost |"]
+    lines = ["| fault | what the server observed | rounds lost | seconds to recover | acknowledged updates lost |"]
     lines.append("|---|---|---|---|---|")
     for row in rows:
         seconds = "–" if row["seconds"] is None else f"{row['seconds']:.0f}"
@@ -42,9 +43,9 @@ def table(rows: list[dict[str, object]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What faults of a real federation cost.")
-    parser.add_argument("--json", help="file to write")
-    parser.add_argument("--only", default="", help="faults whose test has these words in its name")
+    parser = argparse.ArgumentParser(description="The cost of faults in a real federation.")
+    parser.add_argument("--json", help="write the numbers to this file")
+    parser.add_argument("--only", default="", help="only the faults whose test matches this expression (pytest -k)")
     arguments = parser.parse_args()
     rows, passed = measured(arguments.only)
     print(table(rows))

@@ -1,10 +1,11 @@
-"""Real phones, from their log to the generator: does the fitted fleet agree with what is known of them?
+"""How well fleets that are fitted to real phones agree with their record.
 
 python benchmarks/fleet_phones.py --data DIR --json out.json
 
-DIR holds flash_charging_intervals.csv.gz and flash_charging_devices.csv (FLASH: Yang et al., WWW 2021). Three rules of
-eligibility, rounds of 10 and 30 minutes. Beside the check of each fit: fresh devices, drawn from the fleet's laws,
-against the record; lengths of whole runs only; and a fit on the first half of the days against both halves.
+DIR contains flash_charging_intervals.csv.gz and flash_charging_devices.csv (FLASH: Yang et al., WWW 2021). The fleets
+are fitted under three eligibility rules, with rounds of 10 and 30 minutes. Besides the fit's own checks, three others
+compare with the record: new devices drawn from the fleet's distributions; the lengths of completely observed runs;
+and a fit on the first half of the days, against both halves.
 """
 
 import argparse
@@ -15,10 +16,10 @@ import numpy as np
 from common import print_table, write_json
 
 from fedtide import fleet
-from fedtide.availability import Fleet
-from fedtide.experiments.fleets import GENERATED, fit_fleet
-from fedtide.fleet.dwell import ages, runs
-from fedtide.fleet.resemblance import quantile
+from fedtide.fleet import Fleet
+from fedtide.fleet.diagnosis.rates import ages, runs
+from fedtide.fleet.diagnosis.resemblance import quantile
+from fedtide.fleet.fitted import GENERATED, fit_fleet
 
 RULES = ("charging", "charging_or_battery75", "charging_or_battery50")
 SHOWN = ("order", "homogeneity", "day_later", "together", "together_after_clock")
@@ -28,7 +29,7 @@ QUANTILES = tuple(f"{name}_{share}" for name in ("stay", "absence") for share in
 
 
 def measure(data: Path, minutes: list[int], simulated: int) -> dict[str, list[dict]]:
-    """Tables with rows for each rule and round length: fits, findings, the generator's checks, and others of it."""
+    """Tables with rows for each rule and round length: fits, findings, the generator's checks, and further checks."""
     tables: dict[str, list[dict]] = {
         name: [] for name in ("fits", "findings", "checks", "fresh", "whole_runs", "first_half", "second_half")
     }
@@ -39,16 +40,16 @@ def measure(data: Path, minutes: list[int], simulated: int) -> dict[str, list[di
         )  # fmt: skip
         for length in minutes:
             begun = time.perf_counter()
-            found = fit_fleet(log, 60 * length, simulated=simulated)
+            fit = fit_fleet(log, 60 * length, simulated=simulated)
             seconds = time.perf_counter() - begun
             case = {"rule": rule, "minutes": length}
-            tables["fits"].append({**case, **fitted(found.model), "seconds": seconds})
-            by_name = {f.name: f for f in found.diagnosis.findings}
+            tables["fits"].append({**case, **fitted(fit.model), "seconds": seconds})
+            by_name = {f.name: f for f in fit.diagnosis.findings}
             tables["findings"].append({**case, **{name: by_name[name].statistic for name in SHOWN}})
             slots = fleet.discretise(log, 60 * length)
             others = {
-                "checks": found.diagnosis.checks, "fresh": fresh(found.model),
-                "whole_runs": whole_runs(found.model), **halves(slots),
+                "checks": fit.diagnosis.checks, "fresh": fresh(fit.model),
+                "whole_runs": whole_runs(fit.model), **halves(slots),
             }  # fmt: skip
             for name, checks in others.items():
                 tables[name] += [{**case, **check._asdict()} for check in checks]
@@ -59,7 +60,7 @@ def measure(data: Path, minutes: list[int], simulated: int) -> dict[str, list[di
 
 
 def ends(record: np.ndarray) -> tuple[float, float]:
-    """Share of devices that are here in the first, and in the last, of their observed rounds."""
+    """Shares of devices that are available in the first, and in the last, of their observed rounds."""
     seen = record >= 0
     first, last = seen.argmax(0), len(record) - 1 - seen[::-1].argmax(0)
     some = np.flatnonzero(seen.any(0))
@@ -72,17 +73,17 @@ def outside(checks: tuple[fleet.Check, ...]) -> str:
 
 
 def fresh(model: fleet.FleetModel) -> tuple[fleet.Check, ...]:
-    """As many other devices, from the fleet's laws, with the record's missing entries: another fleet for each check."""
+    """As many new devices, drawn from the fleet's distributions, with the record's missing entries."""
     count, rounds = len(model.devices), len(model.record)
     drawn = [Fleet.of(model, count + 1, seed).sample(seed, rounds)[:, :count] for seed in range(GENERATED)]
     checks, _ = fleet.resemble(model, drawn)
     seen = model.record >= 0
-    shares = np.array([here[seen].mean() for here in drawn])
+    shares = np.array([available[seen].mean() for available in drawn])
     low, high = np.quantile(shares, [0.025, 0.975])
     recorded = float((model.record == 1).sum() / seen.sum())
     mean = fleet.Check(
         "share",
-        "mean share here",
+        "mean availability",
         recorded,
         float(shares.mean()),
         float(low),
@@ -93,18 +94,18 @@ def fresh(model: fleet.FleetModel) -> tuple[fleet.Check, ...]:
 
 
 def halves(slots: fleet.Slots) -> dict[str, tuple[fleet.Check, ...]]:
-    """Fitted on the first half of the rounds, compared with it, and with the second."""
-    half, found = slots.rounds // 2, {}
+    """A fit on the first half of the rounds, compared with the first and with the second half."""
+    half, checks = slots.rounds // 2, {}
     model = fleet.fit(fleet.Slots(slots.state[:half], slots.devices, slots.round_seconds, slots.start, slots.zone))
     later = model._replace(record=slots.state[half:], start=slots.start + half * slots.round_seconds)
     for name, each in (("first_half", model), ("second_half", later)):
         process = Fleet.of(each)
-        found[name] = fleet.resemble(each, [process.sample(seed, len(each.record)) for seed in range(GENERATED)])[0]
-    return found
+        checks[name] = fleet.resemble(each, [process.sample(seed, len(each.record)) for seed in range(GENERATED)])[0]
+    return checks
 
 
 def whole_runs(model: fleet.FleetModel) -> tuple[fleet.Check, ...]:
-    """Quantiles of those runs alone that were seen from beginning to end."""
+    """Quantiles of the runs that were observed from beginning to end."""
     seen, process = (model.record >= 0)[:, None], Fleet.of(model)
 
     def look(here: np.ndarray) -> np.ndarray:
@@ -149,9 +150,9 @@ def fitted(model: fleet.FleetModel) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder of the log")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the log")
     parser.add_argument("--minutes", type=int, nargs="+", default=[10, 30], help="round lengths")
-    parser.add_argument("--simulated", type=int, default=199, help="fleets behind each test")
+    parser.add_argument("--simulated", type=int, default=199, help="simulated fleets per test")
     parser.add_argument("--json", help="write the numbers to this file")
     options = parser.parse_args()
     tables = measure(options.data, options.minutes, options.simulated)

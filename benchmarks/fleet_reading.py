@@ -1,10 +1,11 @@
-"""Reading of large logs: seconds and peak memory, each in a process of its own, beside the limits.
+"""Seconds and peak memory of reading large logs, each in its own process, with the limits.
 
 python benchmarks/fleet_reading.py                        # ten million rows of each file
 python benchmarks/fleet_reading.py --rows 1000000 --json out.json
 
-The limits: a minute and 2 GB for ten million rows; the bytes of the file; what polars alone takes to scan the columns
-and find their largest values, with no account of rows, no codes of devices and no order.
+The limits are a minute and 2 GB for ten million rows. For comparison, the table also has the size of the file, and
+the time and memory that polars needs to scan the columns for their maxima, without accounting for rows, encoding
+devices or sorting.
 """
 
 import argparse
@@ -44,8 +45,8 @@ _SCAN = _MEASURE.format(
 
 
 def measure(rows: int, kinds: list[str]) -> list[dict[str, object]]:
-    """One row a file."""
-    found = []
+    """One row per file."""
+    table = []
     with tempfile.TemporaryDirectory() as folder:
         for name in kinds:
             path, arguments = _write(Path(folder), name, rows)
@@ -53,7 +54,7 @@ def measure(rows: int, kinds: list[str]) -> list[dict[str, object]]:
             plain, plain_memory, scanned = _run(_SCAN, path, arguments)
             if not read == scanned == rows:
                 raise SystemExit(f"{name}: {read} rows read, {scanned} scanned, {rows} written")
-            found.append(
+            table.append(
                 {
                     "file": name,
                     "rows": rows,
@@ -68,7 +69,7 @@ def measure(rows: int, kinds: list[str]) -> list[dict[str, object]]:
                 }
             )
             path.unlink()
-    return found
+    return table
 
 
 def _write(folder: Path, name: str, rows: int) -> tuple[Path, dict[str, object]]:
@@ -117,9 +118,9 @@ def main() -> None:
     parser.add_argument("--files", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--json", help="write the numbers to this file")
     options = parser.parse_args()
-    found = measure(options.rows, options.files)
-    print_table("Reading a log", found)
-    write_json(options.json, {"reading": found})
+    table = measure(options.rows, options.files)
+    print_table("Reading a log", table)
+    write_json(options.json, {"reading": table})
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Do the tests of a fleet's record hold their level, and what do they find? Prints tables, writes JSON.
+"""Level and power of the tests of a fleet's record. Prints tables, writes JSON.
 
 python benchmarks/fleet_tests.py --fleets 200 --json out.json
-python benchmarks/fleet_tests.py --fleets 0 --data DIR     # matrices in flash_charging_slots.npz: the real phones
+python benchmarks/fleet_tests.py --fleets 0 --data DIR     # real phones: the matrices of flash_charging_slots.npz
 
-A level of 5 % over 200 fleets has a standard error of 1.5 %.
+A rejection rate of 5 % over 200 fleets has a standard error of 1.5 %.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from common import print_table, write_json
 
-from fedtide.fleet.diagnose import examine
+from fedtide.fleet.diagnosis.diagnose import examine
 from fedtide.fleet.slots import Slots
 
 ROUNDS, DEVICES, SECONDS = 400, 60, 1800
@@ -33,7 +33,7 @@ def chains(generator: np.random.Generator, amplitude: float = 0.0, rounds: int =
 
 
 def second_order(generator: np.random.Generator, lasting: float) -> np.ndarray:
-    """Chances of change are 0.2, `lasting` times that a round after a change."""
+    """The probability of a change is 0.2, and `lasting` times that in the round after a change."""
     here = np.zeros((ROUNDS, DEVICES), bool)
     for t in range(2, ROUNDS):
         change = np.where(here[t - 1] == here[t - 2], 0.2, 0.2 * lasting)
@@ -42,7 +42,7 @@ def second_order(generator: np.random.Generator, lasting: float) -> np.ndarray:
 
 
 def constant_stays(generator: np.random.Generator) -> np.ndarray:
-    """Geometric absences, stays of six rounds."""
+    """Unavailable periods are geometric; available periods last six rounds."""
     here, left = np.zeros((ROUNDS, DEVICES), bool), np.zeros(DEVICES, int)
     for t in range(ROUNDS):
         left = np.where(left > 0, left - 1, np.where(generator.random(DEVICES) < 0.1, 6, 0))
@@ -51,13 +51,13 @@ def constant_stays(generator: np.random.Generator) -> np.ndarray:
 
 
 def common(generator: np.random.Generator, share: float) -> np.ndarray:
-    """A device does as one common chain does in a `share` of the rounds."""
+    """In a `share` of the rounds, a device follows a chain that all devices have in common."""
     leader = chains(generator)[:, :1]
     return np.where(generator.random((ROUNDS, DEVICES)) < share, leader, chains(generator))
 
 
 def hide(here: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Late beginnings, early ends, two stretches that were not observed: about a third of all entries."""
+    """Hides late beginnings, early ends and two gaps per device: about a third of all entries."""
     record, rounds = here.astype(np.int8), len(here)
     for k in range(record.shape[1]):
         record[: generator.integers(rounds // 5), k] = -1
@@ -83,7 +83,7 @@ CASES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 
 def study(fleets: int, simulated: int, only: str) -> Iterator[dict[str, object]]:
-    """For each case the share of fleets in which a finding rejects, and of devices that reject two of the tests."""
+    """For each case, the share of fleets in which each test rejects, and for two of the tests the share of devices."""
     for number, (case, make) in enumerate(CASES.items()):
         if only not in case:
             continue
@@ -91,7 +91,7 @@ def study(fleets: int, simulated: int, only: str) -> Iterator[dict[str, object]]
         for fleet in range(fleets):
             record = make(np.random.default_rng([number, fleet]))
             for name, finding in _examined(Slots(record, (), SECONDS, 0, None), simulated, fleet).items():
-                rejected[name] += finding.p is not None and finding.p <= 0.05  # alone
+                rejected[name] += finding.p is not None and finding.p <= 0.05  # not corrected for several tests
                 if name in shares:
                     shares[name] += finding.statistic
         row: dict[str, object] = {"case": case}
@@ -108,7 +108,7 @@ def _examined(slots: Slots, simulated: int, seed: int):
 
 
 def phones(data: Path, simulated: int) -> Iterator[dict[str, object]]:
-    """The statistics of the recorded phones, with 95 % of the simulated fleets."""
+    """The statistics of the recorded phones, with the range of 95 % of the simulated fleets."""
     stored = np.load(data / "flash_charging_slots.npz", allow_pickle=False)
     origin = int(np.datetime64(str(stored["t0"]), "s").astype(int))
     for minutes in (10, 30):
@@ -116,29 +116,29 @@ def phones(data: Path, simulated: int) -> Iterator[dict[str, object]]:
             start = origin + int(stored[f"first_slot_s_{minutes}min"])
             slots = Slots(stored[f"flash_{rule}_{minutes}min"], (), 60 * minutes, start, "UTC")
             begun = time.process_time()
-            found = _examined(slots, simulated, 0)
+            findings = _examined(slots, simulated, 0)
             row: dict[str, object] = {"rule": rule, "minutes": minutes}
-            for name, finding in found.items():
+            for name, finding in findings.items():
                 row[name] = f"{finding.statistic:.2f} ({finding.null[0]:.2f} to {finding.null[1]:.2f})"
             yield row | {"CPU seconds": time.process_time() - begun}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fleets", type=int, default=100, help="fleets a case; 0: no study")
-    parser.add_argument("--simulated", type=int, default=99, help="fleets behind each null")
-    parser.add_argument("--case", default="", help="only the cases whose names contain this, such as null")
-    parser.add_argument("--data", type=Path, help="folder with flash_charging_slots.npz: also the phones")
+    parser.add_argument("--fleets", type=int, default=100, help="fleets per case; 0 skips the study")
+    parser.add_argument("--simulated", type=int, default=99, help="simulated fleets per null distribution")
+    parser.add_argument("--case", default="", help="only the cases whose names contain this text, such as null")
+    parser.add_argument("--data", type=Path, help="folder with flash_charging_slots.npz, to test real phones")
     parser.add_argument("--json", help="write the numbers to this file")
     options = parser.parse_args()
-    found: dict[str, object] = {"fleets": options.fleets, "simulated": options.simulated}
+    results: dict[str, object] = {"fleets": options.fleets, "simulated": options.simulated}
     if options.fleets:
-        found["study"] = rows = list(study(options.fleets, options.simulated, options.case))
-        print_table(f"Share that rejects at 5 %: devices, then fleets ({DEVICES} devices, {ROUNDS} rounds)", rows)
+        results["study"] = rows = list(study(options.fleets, options.simulated, options.case))
+        print_table(f"Shares rejected at 5 %: devices, then fleets ({DEVICES} devices, {ROUNDS} rounds)", rows)
     if options.data:
-        found["phones"] = rows = list(phones(options.data, 199))
-        print_table("Phones: statistic (95 % of simulated fleets)", rows)
-    write_json(options.json, found)
+        results["phones"] = rows = list(phones(options.data, 199))
+        print_table("Phones: statistic (range of 95 % of simulated fleets)", rows)
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Time of a round of every method, relative to FedAvg with as many clients and the same local work."""
+"""Time per round of every method, relative to FedAvg with as many clients and the same local work."""
 
 import inspect
 
-from rounds import BATCH, CLASSES, CLIENTS, COHORT, INPUTS, RATE, RIDGE, SAMPLES, STEPS, data, stretch_seconds
+from rounds import BATCH, CLASSES, CLIENTS, COHORT, INPUTS, RATE, RIDGE, SAMPLES, STEPS, data, segment_seconds
 
 import fedtide
 from fedtide.problems.classification import classification
@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 
 def measure(only: list[str] | None = None) -> list[dict[str, object]]:
-    """One row a method of the catalogue; `ratio` is to FedAvg of the same cohort, in the same run."""
+    """One row per method of the catalogue; `ratio` is relative to FedAvg with the same cohort, in the same run."""
     problem = classification(softmax_regression(INPUTS, CLASSES), data(), ridge=RIDGE)
     baseline = {}
     for clients in (COHORT, CLIENTS):
@@ -33,9 +33,9 @@ def measure(only: list[str] | None = None) -> list[dict[str, object]]:
             {
                 "method": name,
                 "trained": trained,
-                "µs a round": 1e6 * seconds,
+                "µs per round": 1e6 * seconds,
                 "ratio": seconds / baseline[same],
-                "bytes a client": _bytes_a_client(method),
+                "bytes per client": _bytes_per_client(method),
                 "more work than FedAvg": _more_work(method.participation, method),
             }
         )
@@ -50,7 +50,7 @@ def _more_work(policy: Participation, method: fedtide.Method) -> str:
     on = {"minibatch": f"a batch of {BATCH}", "all": f"all {SAMPLES} samples"}.get(policy.needs_losses or "", "")
     more = [f"{asked} clients report a loss on {on}"] if asked else []
     if method.solver.trains_absent:
-        more.append("absent clients train, too")
+        more.append("unavailable clients also train")
     return ", ".join(more) or "–"
 
 
@@ -62,11 +62,11 @@ def _setup(problem: object, method: fedtide.Method) -> Setup:
 
 
 def _seconds(problem: object, method: fedtide.Method) -> float:
-    return stretch_seconds(_setup(problem, method), fitted(method, problem))["seconds"]
+    return segment_seconds(_setup(problem, method), fitted(method, problem))["seconds"]
 
 
-def _bytes_a_client(method: fedtide.Method) -> float:
-    """State that grows with the number of clients, of the server and of the clients themselves."""
+def _bytes_per_client(method: fedtide.Method) -> float:
+    """State on the server and on the clients that grows with the number of clients."""
     sizes = []
     for clients in (CLIENTS, 2 * CLIENTS):
         problem = classification(softmax_regression(INPUTS, CLASSES), data() * (clients // CLIENTS), ridge=RIDGE)

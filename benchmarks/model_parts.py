@@ -1,4 +1,4 @@
-"""Where a network's time goes: passes, layers, other ways to convolve, and the device's own trace of a round."""
+"""Where a network's time is spent: passes, layers, other implementations of convolution, a device trace of a round."""
 
 import collections
 import gzip
@@ -20,7 +20,7 @@ lax = jax.lax
 
 
 def show(on_gpu: bool) -> None:
-    """Prints it all, the most telling first."""
+    """Prints all tables, the most informative first."""
     lenet, residual, cifar = (
         Case("lenet5", GREY, 32),
         Case("resnet9", COLOUR, 16, "bfloat16"),
@@ -28,25 +28,25 @@ def show(on_gpu: bool) -> None:
     )
     if on_gpu:
         for case in (lenet, residual, cifar):
-            print_table(f"{case.name}: kernels of the engine's rounds, µs a round", _trace(case))
+            print_table(f"{case.name}: kernels of the engine's rounds, µs per round", _trace(case))
     else:
         lenet, cifar = lenet._replace(cohort=4), cifar._replace(cohort=2)
     for case in (lenet, residual) if on_gpu else (lenet, cifar):
         print_table(f"{case.name}: one step of local training, ms", _passes(case))
-        print_table(f"{case.name}: a step with another convolution in it, ms", _whole(case))
+        print_table(f"{case.name}: one step with other implementations of convolution, ms", _whole(case))
         print_table(f"{case.name}: parts of a step, ms", _parts(case))
-        print(f"\n{case.name}: ways to convolve, forward and backward with both gradients, ms")
+        print(f"\n{case.name}: implementations of convolution, forward and backward with both gradients, ms")
         _ways(case)
 
 
 def _seconds(f: Callable[..., Any], *args: Any, turns: int | None = None) -> float:
-    """Seconds of f, repeated inside one program: what starting a program costs does not show."""
+    """Seconds of f, repeated inside one program, so that the cost of starting a program is not included."""
     turns = turns or (20 if jax.default_backend() == "gpu" else 2)
 
     @jax.jit
     def repeated(*args: Any) -> Any:
         def turn(_: Any, s: jax.Array) -> jax.Array:
-            # The first argument depends on the turn before, and all results count as used.
+            # The first argument depends on the previous turn, and all results count as used.
             first = jax.tree.map(lambda a: a + s.astype(a.dtype), args[0])
             out = lax.optimization_barrier(f(first, *args[1:]))
             return jax.tree.leaves(out)[0].ravel()[0].astype(jnp.float32) * 1e-30
@@ -150,7 +150,7 @@ def _parts(case: Case) -> list[dict[str, object]]:
     return rows
 
 
-# Other ways to convolve; all take x [c, h, w, b] and w [o, c, k, k], and give [o, h, w, b].
+# Other implementations of convolution; all take x [c, h, w, b] and w [o, c, k, k], and return [o, h, w, b].
 
 
 def _padded(x: Any, padding: int) -> Any:
@@ -177,22 +177,22 @@ def now(w: Any, x: Any, padding: int) -> Any:
 
 
 def one_stage(w: Any, x: Any, padding: int) -> Any:
-    """All windows in one stack, derived by JAX."""
+    """All windows in one stack, differentiated by JAX."""
     return _times(w, _one_stage(_padded(x, padding), w.shape[-1]))
 
 
 def taps_first(w: Any, x: Any, padding: int) -> Any:
-    """Patches as [k, k, c]: whole images one after the other."""
+    """Patches as [k, k, c]: complete images one after the other."""
     return _times(w, jnp.concatenate(_shifts(_padded(x, padding), w.shape[-1])), (0, 2, 3, 1))
 
 
 def again(w: Any, x: Any, padding: int) -> Any:
-    """Patches are made anew for the backward pass, not kept."""
+    """Patches are recomputed for the backward pass instead of stored."""
     return jax.checkpoint(lambda w, x: one_stage(w, x, padding))(w, x)
 
 
 def sum_of_products(w: Any, x: Any, padding: int) -> Any:
-    """A product for each of the k × k places, added up."""
+    """The sum of k × k products, one for each position of the kernel."""
     k = w.shape[-1]
     x = _padded(x, padding)
     y: Any = 0
@@ -203,7 +203,7 @@ def sum_of_products(w: Any, x: Any, padding: int) -> Any:
 
 
 def sum_of_rows(w: Any, x: Any, padding: int) -> Any:
-    """Patches of a row of k, and a product for each of the k rows, added up."""
+    """The sum of k products, one for each row of the kernel, with patches of k columns."""
     k = w.shape[-1]
     x = _padded(x, padding)
     c, h, wide, b = x.shape
@@ -216,7 +216,7 @@ def sum_of_rows(w: Any, x: Any, padding: int) -> Any:
 
 
 def flipped(w: Any, x: Any, padding: int) -> Any:
-    """The gradient of the image as a convolution of the output's gradient, not as a sum of patches."""
+    """The image's gradient is a convolution of the output's gradient instead of a sum of patches."""
     k = w.shape[-1]
 
     @jax.custom_vjp
@@ -260,7 +260,7 @@ def library_patches(w: Any, x: Any, padding: int) -> Any:
 
 
 def grouped(w: Any, x: Any, padding: int) -> Any:
-    """XLA's convolution; over clients a grouped one."""
+    """XLA's convolution, which is a grouped one over clients."""
     pads = ((padding, padding), (padding, padding))
     numbers = ("CHWN", "OIHW", "CHWN")
     return lax.conv_general_dilated(x, w.astype(x.dtype), (1, 1), pads, dimension_numbers=numbers)
@@ -289,7 +289,7 @@ def _ways(case: Case) -> None:
             try:
                 f = lambda w, x: way(w, x, padding)  # noqa: B023, E731
                 row[name] = 1e3 * _seconds(_both(f), *_conv_inputs(case, sizes))
-            except Exception as error:  # one that this device cannot do must not end the table
+            except Exception as error:  # an implementation that this device does not support must not end the table
                 row[name] = type(error).__name__
         if all(isinstance(v, float) for v in list(row.values())[1:]):
             row["sum"] = sum(v for v in row.values() if isinstance(v, float))
@@ -320,7 +320,7 @@ def _whole(case: Case) -> list[dict[str, object]]:
 
 
 def _trace(case: Case, most: int = 30) -> list[dict[str, object]]:
-    """What ran on the device during the engine's rounds, longest first."""
+    """The kernels that ran on the device during the engine's rounds, the longest first."""
     program = models.compiled(case)
     jax.block_until_ready(program.run())
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Time of a round of the networks: 10 of 30 clients, 5 steps, beside PyTorch's loop on CPU and the matrix peak."""
+"""Time per round of the networks: 10 of 30 clients, 5 steps, compared with a PyTorch loop and the peak matrix rate."""
 
 import os
 import time
@@ -15,14 +15,14 @@ from fedtide.problems.classification import classification
 from fedtide.problems.models import MODELS, Model
 from fedtide.simulation import engine
 from fedtide.simulation.setup import Setup, batch
-from fedtide.simulation.traces import Span
+from fedtide.simulation.traces import Segment
 from fedtide.work import Steps
 
 CLIENTS, COHORT, SAMPLES, CLASSES, RATE = 30, 10, 200, 10, 0.01
 
 
 class Case(NamedTuple):
-    """One network at work."""
+    """One network and its local training."""
 
     model: str
     inputs: tuple[int, ...]
@@ -64,23 +64,23 @@ NAMES = sorted({case.model for case in (*ON_GPU, *ON_CPU)})
 
 
 def data(case: Case) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Random bytes, as images come."""
+    """Random bytes in the form of images."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (CLIENTS, SAMPLES, *case.inputs), dtype=np.uint8)
     return list(zip(x, rng.integers(0, CLASSES, (CLIENTS, SAMPLES)), strict=True))
 
 
 class Program(NamedTuple):
-    """A compiled stretch of rounds, ready to run again and again."""
+    """A compiled segment that can be run repeatedly."""
 
     run: Callable[[], Any]
     rounds: int  # of all replicas
     compile: float  # seconds
-    text: str  # what the compiler made of it
+    text: str  # the compiled program in HLO
 
 
 def compiled(case: Case, chunk: int | None = None) -> Program:
-    """The stretch that `simulate` runs, without an evaluation in it."""
+    """The segment that `simulate` runs, without an evaluation."""
     problem = classification(case.build(), data(case), ridge=0.0)
     method = fedtide.methods.fedavg(rate=RATE, clients=case.cohort, work=Steps(case.steps, case.batch))
     rounds = 50 if jax.default_backend() == "gpu" else 4
@@ -91,12 +91,12 @@ def compiled(case: Case, chunk: int | None = None) -> Program:
     )  # fmt: skip
     traces = setup.traces
     settings, trace = batch([method]), traces[setup.plan[0]][:, :rounds]
-    shape = setup.shape(method, Span(0, 1, rounds, evaluates=False), setup.choose_chunk(method))
+    shape = setup.shape(method, Segment(0, 1, rounds, evaluates=False), setup.choose_chunk(method))
     carry = engine.start(settings, setup.problem, setup.population, setup.seeds, traces.past, 0)
     carry = engine.spread(carry, setup.devices)
     begun = time.perf_counter()
     fixed = (setup.problem, setup.population, setup.seeds)
-    program = engine.run_stretch.lower(settings, *fixed, carry, jnp.int32(0), trace, shape).compile()
+    program = engine.run_segment.lower(settings, *fixed, carry, jnp.int32(0), trace, shape).compile()
     seconds = time.perf_counter() - begun
 
     def run() -> Any:
@@ -108,7 +108,7 @@ def compiled(case: Case, chunk: int | None = None) -> Program:
 
 
 def flops(case: Case) -> float:
-    """Of a round: forward, and twice that backward, but for the first layer, whose input needs no gradient."""
+    """Operations of a round: forward, and twice as many backward, except for the first layer's input gradient."""
     model = case.build()
     x = jax.ShapeDtypeStruct((case.batch, *case.inputs), jnp.uint8)
     jaxpr = jax.make_jaxpr(model.apply)(jax.eval_shape(model.init, jax.random.key(0)), x).jaxpr
@@ -117,36 +117,36 @@ def flops(case: Case) -> float:
 
 
 def _products(jaxpr: Any) -> list[float]:
-    found = []
+    products = []
     for equation in jaxpr.eqns:
         if equation.primitive.name == "dot_general":
             (contracted, _), _ = equation.params["dimension_numbers"]
             inner = np.prod([equation.invars[0].aval.shape[i] for i in contracted])
-            found.append(2.0 * inner * np.prod(equation.outvars[0].aval.shape))
+            products.append(2.0 * inner * np.prod(equation.outvars[0].aval.shape))
         times = equation.params.get("length", 1)  # of a loop
         for value in equation.params.values():
             inner = getattr(value, "jaxpr", value)
             if hasattr(inner, "eqns"):
-                found += [times * flops for flops in _products(inner)]
-    return found
+                products += [times * flops for flops in _products(inner)]
+    return products
 
 
 def peaks() -> dict[str, float]:
     """TFLOP/s of one large product, by precision."""
     n = 8192 if jax.default_backend() == "gpu" else 1024
-    found = {}
-    kinds = {"float32": (jnp.float32, "highest"), "float32, as JAX multiplies": (jnp.float32, None)}
+    rates = {}
+    kinds = {"float32": (jnp.float32, "highest"), "float32, default precision": (jnp.float32, None)}
     if jax.default_backend() == "gpu":
         kinds["bfloat16"] = (jnp.bfloat16, None)
     for name, (dtype, precision) in kinds.items():
         a = jax.random.normal(jax.random.key(0), (n, n), dtype)
         product = jax.jit(lambda a, precision=precision: jnp.matmul(a, a, precision=precision))
-        found[name] = 2 * n**3 / best_of(lambda: product(a), 10) / 1e12  # noqa: B023
-    return found
+        rates[name] = 2 * n**3 / best_of(lambda: product(a), 10) / 1e12  # noqa: B023
+    return rates
 
 
 def kernels(text: str) -> str:
-    """How many operations the busiest computation of a compiled program starts: fusions and library calls."""
+    """The numbers of library calls and loops (fusions) that the largest computation of a compiled program starts."""
     counts = []
     for computation in text.split("\n}"):
         calls = computation.count(" custom-call(")
@@ -156,7 +156,7 @@ def kernels(text: str) -> str:
 
 
 def torch_round(case: Case) -> Callable[[], None]:
-    """A round of the loop one writes first, client after client."""
+    """A round of a straightforward loop, one client after the other."""
     import torch
 
     clients = [(torch.tensor(x).float() / 255, torch.tensor(y)) for x, y in data(case)]
@@ -229,10 +229,10 @@ def torch_network(name: str) -> Any:
 def measure(
     torch: bool = True, profile: bool = False, only: Sequence[str] | None = None, chunk: int | None = None
 ) -> list[dict[str, object]]:
-    """One row a network. PyTorch's loop runs beside it on CPU, with as many threads, turn by turn."""
+    """One row per network. On a CPU, a PyTorch loop with as many threads runs alternately."""
     on_gpu = jax.default_backend() == "gpu"
     peak = peaks()
-    print("\nThe largest product's rate, TFLOP/s: " + ", ".join(f"{name} {rate:.4g}" for name, rate in peak.items()))
+    print("\nRate of a large product, TFLOP/s: " + ", ".join(f"{name} {rate:.4g}" for name, rate in peak.items()))
     rows = []
     for case in ON_GPU if on_gpu else ON_CPU:
         if only and case.model not in only:
@@ -246,8 +246,8 @@ def measure(
             seconds, loop = _turns(program, torch_round(case))
             row |= {"PyTorch ms": 1e3 * loop, "ratio": loop / seconds}
         rate = work / seconds / 1e12
-        most = peak["bfloat16" if case.compute == "bfloat16" else "float32, as JAX multiplies"]
-        row |= {"ms a round": 1e3 * seconds, "GFLOP": work / 1e9, "TFLOP/s": rate, "% of peak": 100 * rate / most}
+        most = peak["bfloat16" if case.compute == "bfloat16" else "float32, default precision"]
+        row |= {"ms per round": 1e3 * seconds, "GFLOP": work / 1e9, "TFLOP/s": rate, "% of peak": 100 * rate / most}
         row |= {"starts": kernels(program.text), "compile s": program.compile}
         rows.append(row)
         print("  ".join(f"{k}: {v:.4g}" if isinstance(v, float) else f"{k}: {v}" for k, v in row.items()), flush=True)
@@ -261,7 +261,7 @@ def measure(
 
 
 def _turns(program: Program, loop: Callable[[], None], repetitions: int = 6) -> tuple[float, float]:
-    """Seconds a round of both, the fastest of several turns; of CPU time on one core, which nobody else disturbs."""
+    """Seconds per round of both, the fastest of several; CPU time on one core, which other processes do not affect."""
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Time of a round: 100 clients, 60→10 softmax regression, 200 samples each, 50 a round, 5 steps of batch 32."""
+"""Time per round: 50 of 100 clients, 60→10 softmax regression, 200 samples each, 5 steps with batch size 32."""
 
 import statistics
 import time
@@ -27,43 +27,43 @@ def data() -> list[tuple[np.ndarray, np.ndarray]]:
     return list(zip(draw, labels, strict=True))
 
 
-def one_stretch(replicas: int, clients: int = CLIENTS) -> tuple[Setup, fedtide.Method]:
-    """The federation whose first stretch of rounds is measured, as `simulate` runs it. More clients: fewer samples."""
+def first_segment(replicas: int, clients: int = CLIENTS) -> tuple[Setup, fedtide.Method]:
+    """The federation whose first segment is measured, set up as in `simulate`, with 20,000 samples in total."""
     drawn, each = data(), -(-SAMPLES * CLIENTS // clients)
     several = [tuple(a[:each] for a in drawn[k % CLIENTS]) for k in range(clients)]
     problem = classification(softmax_regression(INPUTS, CLASSES), several, ridge=RIDGE)  # pyright: ignore
     method = fedtide.methods.fedavg(rate=RATE, clients=COHORT, work=Steps(STEPS, BATCH))
     rounds = 50 if jax.default_backend() == "cpu" else 200
-    longer = rounds + 1  # so that the evaluation falls outside the measured stretch
+    longer = rounds + 1  # so that the evaluation falls outside the measured segment
     setup = Setup(
         problem, fedtide.availability.Always(clients), {"FedAvg": method}, rounds=longer, seeds=replicas,
         evaluate_every=longer, history=0, record_clients=False, chunk=None,
     )  # fmt: skip
-    assert setup.plan[0].length == rounds  # one stretch, no evaluation in it, as in the loop
+    assert setup.plan[0].length == rounds  # one segment, no evaluation in it, as in the loop
     return setup, method
 
 
 def fedtide_rounds(replicas: int) -> dict[str, float]:
     """Seconds per round and replica, and seconds to compile."""
-    return stretch_seconds(*one_stretch(replicas))
+    return segment_seconds(*first_segment(replicas))
 
 
-def stretch_seconds(setup: Setup, method: fedtide.Method) -> dict[str, float]:
-    """Seconds per round and replica of the first stretch, and seconds to compile it."""
-    run, compiled = compiled_stretch(setup, method)
+def segment_seconds(setup: Setup, method: fedtide.Method) -> dict[str, float]:
+    """Seconds per round and replica of the first segment, and seconds to compile it."""
+    run, compiled = compiled_segment(setup, method)
     return {"seconds": best_of(run, repetitions=15) / setup.plan[0].length / len(setup.seed_list), "compile": compiled}
 
 
-def compiled_stretch(setup: Setup, method: fedtide.Method) -> tuple[Callable[[], object], float]:
-    """(a function that runs the first stretch once more, seconds to compile it)."""
-    span, traces = setup.plan[0], setup.traces
-    settings, trace = batch([method]), traces[span]
-    shape = setup.shape(method, span, setup.choose_chunk(method))
+def compiled_segment(setup: Setup, method: fedtide.Method) -> tuple[Callable[[], object], float]:
+    """(a function that runs the first segment again, seconds to compile it)."""
+    segment, traces = setup.plan[0], setup.traces
+    settings, trace = batch([method]), traces[segment]
+    shape = setup.shape(method, segment, setup.choose_chunk(method))
     carry = engine.start(settings, setup.problem, setup.population, setup.seeds, traces.past, 0)
     carry = engine.spread(carry, setup.devices)
     begun = time.perf_counter()
     fixed = (setup.problem, setup.population, setup.seeds)
-    program = engine.run_stretch.lower(settings, *fixed, carry, jnp.int32(0), trace, shape).compile()
+    program = engine.run_segment.lower(settings, *fixed, carry, jnp.int32(0), trace, shape).compile()
     compiled = time.perf_counter() - begun
 
     def run() -> object:
@@ -75,14 +75,14 @@ def compiled_stretch(setup: Setup, method: fedtide.Method) -> tuple[Callable[[],
 
 
 def checks(repetitions: int = 30) -> list[dict[str, object]]:
-    """What checking every decision costs: the same stretch with and without, in turns."""
+    """The cost of checking every decision: the same segment with and without checks, alternating."""
     rows: list[dict[str, object]] = []
     for clients, replicas in ((CLIENTS, 1), (CLIENTS, 10), (100_000, 1)):
-        setup, method = one_stretch(replicas, clients)
-        checked, _ = compiled_stretch(setup, method)
+        setup, method = first_segment(replicas, clients)
+        checked, _ = compiled_segment(setup, method)
         with mock.patch.object(calls, "fault", return_value=jnp.int32(0)):
-            jax.clear_caches()  # else the program is the one that was traced before
-            unchecked, _ = compiled_stretch(setup, method)
+            jax.clear_caches()  # otherwise the program that was traced before is used
+            unchecked, _ = compiled_segment(setup, method)
         pairs = [(best_of(checked, 3), best_of(unchecked, 3)) for _ in range(repetitions)]
         with_, without = (1e3 * min(times) / setup.plan[0].length / replicas for times in zip(*pairs, strict=True))
         ratio = statistics.median(a / b for a, b in pairs)
@@ -93,13 +93,13 @@ def checks(repetitions: int = 30) -> list[dict[str, object]]:
 
 
 def limits() -> dict[str, float]:
-    """What a round must do at least: forward and backward products, and each minibatch read once."""
+    """Lower bounds on a round's work: forward and backward products, and reading each minibatch once."""
     flops = COHORT * STEPS * BATCH * INPUTS * CLASSES * 2 * 2
     return {"flops": flops, "bytes": 4.0 * COHORT * STEPS * BATCH * INPUTS}
 
 
 def torch_loop(rounds: int, threads: int) -> float:
-    """Seconds a round of the loop one writes first: a module, an optimiser, client after client."""
+    """Seconds per round of a straightforward loop: a module, an optimiser, one client after the other."""
     import torch
 
     torch.set_num_threads(threads)
@@ -136,7 +136,7 @@ def torch_loop(rounds: int, threads: int) -> float:
 def measure(
     machine: dict[str, object], replicas: Sequence[int] = (1, 10), torch: bool = True
 ) -> list[dict[str, object]]:
-    """One row a program, in one run; ratios are to the faster PyTorch loop."""
+    """One row per program, in one run; ratios are relative to the faster PyTorch loop."""
     rows: list[dict[str, object]] = []
     loop = None
     if torch:
@@ -144,16 +144,16 @@ def measure(
         loop = min(loops.values())
         for threads, seconds in loops.items():
             name = f"PyTorch loop, {threads} threads"
-            rows.append({"program": name, "ms a round": 1e3 * seconds, "ratio": loop / seconds})
+            rows.append({"program": name, "ms per round": 1e3 * seconds, "ratio": loop / seconds})
     least = limits()
     for count in replicas:
-        found = fedtide_rounds(count)
-        seconds = found["seconds"]
-        row = {"program": f"fedtide, {count} replicas", "ms a round": 1e3 * seconds}
+        measured = fedtide_rounds(count)
+        seconds = measured["seconds"]
+        row = {"program": f"fedtide, {count} replicas", "ms per round": 1e3 * seconds}
         if loop is not None:
             row["ratio"] = loop / seconds
         row |= {
-            "compile s": found["compile"],
+            "compile s": measured["compile"],
             "MFLOP": least["flops"] / 1e6,
             "MB": least["bytes"] / 1e6,
             "% of product rate": 100 * least["flops"] / seconds / 1e9 / float(machine["product_gflops"]),  # pyright: ignore

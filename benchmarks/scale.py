@@ -28,7 +28,7 @@ def measure(sizes: tuple[int, ...] = (10**3, 10**4, 10**5, 10**6)) -> list[dict[
                 "clients": clients,
                 "seconds": seconds,
                 "MB": memory / 1e6,
-                "bytes a client": memory / clients,
+                "bytes per client": memory / clients,
                 "growth": growth,
                 "scale": scale,
             }
@@ -51,7 +51,8 @@ def _decision(clients: int) -> tuple[float, int]:
         state, counts, remembered = carry
         available, state = process.step(state, Stream(0, Purpose.AVAILABILITY, t))
         estimate, counts = estimator.update(counts, available)
-        seen = Observation(available, estimate, jnp.where(available, losses, 0), available, t, Stream(0, 3, t))
+        loss, stream = jnp.where(available, losses, 0), Stream(0, Purpose.PARTICIPATION, t)
+        seen = Observation(available, estimate, loss, available, t, stream, population)
         decision, remembered = policy.decide(remembered, seen)
         return (state, counts, remembered), decision.weight.sum()
 

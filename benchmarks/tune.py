@@ -1,10 +1,10 @@
-"""Tunes the demo's learning rates: the same grid for every method, on data draws and seeds that the demo never sees.
+"""Tunes the demo's learning rates: the same grid for every method, on data draws and seeds that the demo does not use.
 
     python benchmarks/tune.py --json tuned.json
 
-It is `fedtide tune` on the demo's configuration, for each of two other data draws: every pair (η, η_s) of the grid on
-five seeds, judged on a fifth of every client's training samples over the last fifth of the evaluations. The pair with
-the best mean over both draws is chosen; a pair that diverges anywhere is out.
+This runs `fedtide tune` on the demo's configuration for each of two other data draws: every pair (η, η_s) of the grid
+runs on five seeds, and is judged on a fifth of every client's training samples over the last fifth of the
+evaluations. The pair with the best mean over both draws is chosen; a pair that diverges in any run is excluded.
 """
 
 import argparse
@@ -12,7 +12,9 @@ import argparse
 import polars as pl
 from common import machine, print_table, write_json
 
-from fedtide.experiments import demo, dumps, loads, tune
+from fedtide.experiments import demo
+from fedtide.experiments.config import from_tables
+from fedtide.tuning import tune
 
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 SERVER_RATES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -20,7 +22,7 @@ DRAWS = (1001, 1002)
 
 
 def trials(rounds: int) -> pl.DataFrame:
-    """Every trial on every draw and seed."""
+    """All trials on all draws and seeds."""
     found = []
     for draw in DRAWS:
         written = demo().model_dump(exclude_unset=True)
@@ -28,7 +30,7 @@ def trials(rounds: int) -> pl.DataFrame:
         written["availability"] |= {"seed": draw}
         space = {"rate": list(RATES), "server_rate": list(SERVER_RATES)}
         written["tune"] = {"trials": len(RATES) * len(SERVER_RATES), "seeds": 5, "rounds": rounds, "space": space}
-        found.append(tune(loads(dumps(written))).trials.with_columns(draw=pl.lit(draw)))
+        found.append(tune(from_tables(written)).trials.with_columns(draw=pl.lit(draw)))
     return pl.concat(found)
 
 
@@ -48,7 +50,7 @@ def main() -> None:
         best = own.sort("accuracy", "rate", descending=[True, False], nulls_last=True).row(0, named=True)
         chosen.append({key: best[key] for key in ("method", "rate", "server_rate", "accuracy")})
         grid = own.pivot("server_rate", index="rate", values="accuracy")
-        print_table(f"{name}: validation accuracy; a row for each η, a column for each η_s", grid.to_dicts())
+        print_table(f"{name}: validation accuracy; rows are η, columns η_s", grid.to_dicts())
     print_table("Chosen", chosen)
     write_json(options.json, {"machine": machine(), "chosen": chosen, "grid": pairs.drop("diverged").to_dicts()})
 

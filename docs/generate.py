@@ -1,9 +1,9 @@
-"""What the README and the documentation say about the code, taken from the code.
+"""Generates the parts of the documentation that can be derived from the code.
 
-    python docs/generate.py            # rewrites README.md, docs/*.md, pictures/processes, docs/reproductions
-    python docs/generate.py --check    # says what would change, and fails if anything would
+    python docs/generate.py            # rewrites docs/*.md, docs/pictures, docs/reproductions
+    python docs/generate.py --check    # lists what would change, and fails if anything would
 
-A page holds what is generated between `<!-- generated: NAME -->` and `<!-- end of generated -->`.
+Generated text is between `<!-- generated: NAME -->` and `<!-- end of generated -->`.
 """
 
 import functools
@@ -46,20 +46,20 @@ from fedtide import (
     work,
 )
 from fedtide.cli import app
-from fedtide.experiments import as_written, claims, dumps, settings, study
+from fedtide.experiments import as_written, dumps, settings
 from fedtide.experiments.arguments import in_words
 from fedtide.experiments.config import Config, Local, MethodChoice, Run, Tune
-from fedtide.experiments.reproduce import reproduce as run_study
-from fedtide.methods.meanings import meaning as meaning_of
 from fedtide.partitioners.base import deferred
 from fedtide.problems import models
+from fedtide.reproduce import claims, results, study
+from fedtide.reproduce.run import reproduce as run_study
 from fedtide.tomls import toml
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def _beside(name: str) -> ModuleType:
-    """A script of this folder as a module, also where the folder is not on the path."""
+    """A script of this folder as a module, even if the folder is not on the path."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -68,10 +68,11 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
-reproduce = _beside("reproduce")
+reproduce, layers = _beside("reproduce"), _beside("layers")
 table = reproduce.table
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end of generated -->)", re.DOTALL)
 ROUNDS_IN_PICTURE = 96
+REQUIRED = "(required)"
 PACKAGES: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
@@ -81,22 +82,14 @@ PACKAGES: dict[str, ModuleType] = {
 }  # fmt: skip
 STUDIES = (
     study.names, study.papers, study.by_paper, study.load_study, study.plan, study.Plan, study.Panel, run_study,
+    results.Results, results.CaseResult, results.MethodResult, results.read,
     claims.judge, claims.Judged, claims.Comparison, claims.in_words,
 )  # fmt: skip
 NAME_IN_CONFIGURATIONS = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-def method_list() -> str:
-    """Every method in three columns, by purpose."""
-    rows = []
-    for purpose, entries in methods.by_purpose().items():
-        rows.append([f"**{purpose.capitalize()}**", "", ""])
-        rows += [[f"{e.title} `{e.name}`", e.summary.rstrip("."), e.facts.unbiased] for e in entries]
-    return table(["Method", "What it does", "Unbiased when"], rows)
-
-
 def method_table() -> str:
-    """Every method with its declared facts, a table for each purpose."""
+    """All methods with their declared facts, in one table per purpose."""
     headings = ["Method", "What it does", "Unbiased when", "Needs", "Server keeps", "Client keeps", "Extra messages"]
     sections = []
     for purpose, entries in methods.by_purpose().items():
@@ -113,7 +106,7 @@ def method_table() -> str:
 
 
 def process_list() -> str:
-    """Every availability process: a picture, its summary and a configuration."""
+    """All availability processes: summary, picture and configuration."""
     sections = []
     for entry in availability.CATALOGUE.values():
         process = entry.build(**entry.example)
@@ -129,13 +122,13 @@ def process_list() -> str:
 
 
 def command_list() -> str:
-    """Every command, those of groups after their group: what it does, its options, examples."""
+    """All commands with their help, options and examples; subcommands follow their group."""
     group: Any = typer.main.get_command(app)
     return "\n".join(section for path, command in commands(group) for section in _command(path, command))
 
 
 def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """(its words, the command) of all in a group, and in the groups in it."""
+    """(name, command) of all commands in a group and its subgroups; a name includes those of the groups."""
     for name, command in group.commands.items():
         path = f"{before} {name}".strip()
         yield path, command
@@ -147,11 +140,11 @@ def _command(path: str, command: Any) -> list[str]:
     text, *examples = inspect.cleandoc(command.help).split("\b")
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     usage = " ".join(["fedtide", path, *(_usage(p) for p in arguments)])
-    options = [p for p in command.params if p.param_type_name == "option"]
+    options = [p for p in command.params if p.param_type_name == "option" and not getattr(p, "hidden", False)]
     sections = [f"## {path}\n", f"`{usage}{' [OPTIONS]' if options else ''}`\n", f"{' '.join(text.split())}\n"]
     if options:
         rows = [[f"`{p.opts[0]}`", str(p.help), _option_default(p)] for p in options]
-        sections.append(table(["Option", "", "Default"], rows))
+        sections.append(table(["Option", "Meaning", "Default"], rows))
     for example in examples:
         heading, *lines = example.strip("\n").split("\n")
         code = inspect.cleandoc("\n".join(lines)).replace("\\[", "[")
@@ -166,18 +159,18 @@ def table_keys(model: type[BaseModel], *, extra: Mapping[str, str] | None = None
     for name, field in model.model_fields.items():
         default = field.get_default(call_default_factory=True)
         missing = default is PydanticUndefined
-        shown = "(needed)" if missing else "–" if default is None or isinstance(default, BaseModel) else _code(default)
+        shown = REQUIRED if missing else "–" if default is None or isinstance(default, BaseModel) else _code(default)
         rows.append([f"`{name}`", field.description or "", shown])
     rows += [[f"`{name}`", text, "–"] for name, text in (extra or {}).items()]
-    return table(["Key", "Is", "Default"], rows)
+    return table(["Key", "Meaning", "Default"], rows)
 
 
 def arguments(catalogue: Mapping[str, Any]) -> str:
-    """The arguments of everything in a catalogue, as configurations write them."""
+    """The arguments of all entries of a catalogue, as written in configurations."""
     sections = []
     for entry in catalogue.values():
-        meaning = functools.partial(meaning_of, entry.name) if catalogue is methods.CATALOGUE else None
-        sections += [f"**`{entry.name}`** {entry.summary}\n", _arguments(entry.build, meaning)]
+        explained = entry.explained if isinstance(entry, methods.Entry) else None
+        sections += [f"**`{entry.name}`** {entry.summary}\n", _arguments(entry.build, explained)]
     return "\n".join(sections)
 
 
@@ -194,83 +187,83 @@ def parts() -> str:
     rows = []
     for kind, package in packages.items():
         for name, build in classes(package).items():
-            known = [f"`{argument}`" for argument in settings(build)]
-            summary = _first_sentence(inspect.getdoc(build) or "")
-            rows.append([f"`{kind}`", f"`{name}`", ", ".join(known) or "–", summary])
-    return table(["Key", "Name", "Arguments", ""], rows)
+            rows.append([f"`{kind}`", f"`{name}`", *_arguments_and_summary(build)])
+    return table(["Key", "Name", "Arguments", "Meaning"], rows)
 
 
 def splits_and_models() -> str:
-    """What the tables `partition` and `model` of a problem may name."""
+    """The partitions and models that a problem's tables `partition` and `model` may name."""
     kinds = {
         "partition": {entry.name: entry.build for entry in partitioners.CATALOGUE.values()},
         "model": {name: deferred(build, "inputs", "classes") for name, build in models.MODELS.items()},
     }
-    rows = []
-    for kind, known in kinds.items():
-        for name, build in known.items():
-            found = ", ".join(f"`{argument}`" for argument in settings(build))
-            rows.append([f"`{kind}`", f"`{name}`", found or "–", _first_sentence(inspect.getdoc(build) or "")])
-    return table(["Key", "Name", "Arguments", ""], rows)
+    rows = [
+        [f"`{kind}`", f"`{name}`", *_arguments_and_summary(build)]
+        for kind, known in kinds.items()
+        for name, build in known.items()
+    ]
+    return table(["Key", "Name", "Arguments", "Meaning"], rows)
+
+
+def _arguments_and_summary(build: Callable[..., Any]) -> tuple[str, str]:
+    names = ", ".join(f"`{argument}`" for argument in settings(build))
+    return names or "–", _first_sentence(inspect.getdoc(build) or "")
 
 
 def classes(package: ModuleType) -> dict[str, Callable[..., Any]]:
     """A package's parts by their names in configurations."""
-    found = {name: getattr(package, name) for name in package.__all__}
-    return {NAME_IN_CONFIGURATIONS.sub("_", n).lower(): c for n, c in found.items() if isinstance(c, type)}
+    public = {name: getattr(package, name) for name in package.__all__}
+    return {NAME_IN_CONFIGURATIONS.sub("_", n).lower(): c for n, c in public.items() if isinstance(c, type)}
 
 
 def reference(package: ModuleType) -> str:
-    """One entry of the reference for each public name of a package; models have a page of their own.
+    """One entry of the reference for each public name of a package; models have their own page.
 
-    Each by the module that defines it: some functions have the name of their module.
+    An entry names the module that defines the object, because some functions have the name of their module.
     """
     lines = [f"{inspect.getdoc(package)}\n"]
     names = getattr(package, "__all__", None) or _defined_in(package)
-    for name in sorted(
-        names, key=lambda name: name in ("Entry", "by_purpose", "find")
-    ):  # what one looks for comes first
-        found = inspect.unwrap(getattr(package, name))  # builders remember what they built
-        if package is problems and getattr(found, "__module__", "").startswith(models.__name__):
+    for name in sorted(names, key=lambda name: name in ("Entry", "by_purpose", "find")):  # the catalogue comes last
+        member = inspect.unwrap(getattr(package, name))  # builders are wrapped in a cache
+        if package is problems and getattr(member, "__module__", "").startswith(models.__name__):
             continue
-        if inspect.isclass(found) or inspect.isfunction(found):
-            lines.append(_described(found))
+        if inspect.isclass(member) or inspect.isfunction(member):
+            lines.append(_described(member))
     return "\n".join(lines)
 
 
-def _described(found: Any) -> str:
-    """An entry of the reference: the source where fields and their shapes are the documentation."""
-    if inspect.isclass(found) and (found.__module__ == types.__name__ or _is_record(found)):
-        return f"## {found.__name__}\n\n``` {{ .python .source }}\n{inspect.getsource(found)}```\n"
-    return f"::: {found.__module__}.{found.__name__}\n"
+def _described(member: Any) -> str:
+    """An entry of the reference: the source of types whose fields and shapes are the documentation."""
+    if inspect.isclass(member) and (member.__module__ == types.__name__ or _is_record(member)):
+        return f"## {member.__name__}\n\n``` {{ .python .source }}\n{inspect.getsource(member)}```\n"
+    return f"::: {member.__module__}.{member.__name__}\n"
 
 
-def _is_record(found: type) -> bool:
-    """Whether it is a tuple of named fields, and nothing else."""
-    own = [value for name, value in vars(found).items() if not name.startswith("_")]
-    return hasattr(found, "_fields") and not any(inspect.isfunction(v) or isinstance(v, property) for v in own)
+def _is_record(member: type) -> bool:
+    """Whether it is a tuple of named fields without methods."""
+    own = [value for name, value in vars(member).items() if not name.startswith("_")]
+    return hasattr(member, "_fields") and not any(inspect.isfunction(v) or isinstance(v, property) for v in own)
 
 
 def studies() -> str:
-    """The reference of what runs and judges studies."""
+    """The reference of the functions and types that run and judge studies."""
     return "\n".join(_described(inspect.unwrap(one)) for one in STUDIES)
 
 
 def method_times() -> str:
-    """Every method's round relative to FedAvg's, as last measured on a CPU and on a GPU."""
+    """The time of a round of every method relative to FedAvg's, as last measured on a CPU and on a GPU."""
     measured = [json.loads((ROOT / "docs" / "data" / f"methods-{name}.json").read_text()) for name in ("cpu", "h200")]
-    by_name = [{row["method"]: row for row in found["methods"]} for found in measured]
+    by_name = [{row["method"]: row for row in results["methods"]} for results in measured]
     rows = []
     for name, cpu in by_name[0].items():
-        numbers = [f"{found[name]['ratio']:.2f}" for found in by_name]
-        kept = f"{cpu['bytes a client']:,.0f}"
-        rows.append([f"`{name}`", str(cpu["trained"]), *numbers, kept, cpu["more work than FedAvg"]])
-    return table(["Method", "Clients trained", "CPU", "H200", "Bytes a client", "More work than FedAvg"], rows)
+        ratios = [f"{methods_of[name]['ratio']:.2f}" for methods_of in by_name]
+        kept = f"{cpu['bytes per client']:,.0f}"
+        rows.append([f"`{name}`", str(cpu["trained"]), *ratios, kept, cpu["more work than FedAvg"]])
+    return table(["Method", "Clients trained", "CPU", "H200", "Bytes per client", "More work than FedAvg"], rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "method-times": method_times,
-    "method-list": method_list,
     "methods": method_table,
     "processes": process_list,
     "commands": command_list,
@@ -291,7 +284,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "study-scale": lambda: table_keys(study.AtScale),
     "study-claim": lambda: table_keys(study.Claim),
     "reproductions": lambda: reproduce.summary("reproductions/"),
-    "reproductions-in-readme": lambda: reproduce.summary("docs/reproductions/"),
     "reference-studies": studies,
     **{f"reference-{name}": functools.partial(reference, package) for name, package in PACKAGES.items()},
 }
@@ -299,12 +291,12 @@ _REPLACED = ("estimator", "participation", "solver", "aggregation", "server")
 
 
 def picture(trace: np.ndarray) -> str:
-    """bool[rounds, clients] as SVG, a row a client; one colour that is legible on light and on dark."""
+    """bool[rounds, clients] as SVG, one row per client, in a colour that is legible on light and on dark pages."""
     rounds, clients = trace.shape
     height = max(3, min(12, 96 // clients))
     strokes = []
-    for client, here in enumerate(trace.T):
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], here, [0]])))
+    for client, available in enumerate(trace.T):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], available, [0]])))
         middle = client * height + height / 2
         strokes += [f"M{6 * start} {middle:g}h{6 * (end - start)}" for start, end in edges.reshape(-1, 2)]
     size = f"{6 * rounds} {clients * height}"
@@ -316,15 +308,17 @@ def picture(trace: np.ndarray) -> str:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Every page with generated blocks, and its text as it should be."""
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    """Every page with generated blocks, with its up-to-date text."""
+    for path in sorted((ROOT / "docs").rglob("*.md")):
         text = path.read_text("utf-8")
         if BLOCK.search(text):
-            yield path, BLOCK.sub(lambda found: f"{found[1]}{BLOCKS[found[2]]().rstrip()}\n{found[3]}", text)
+            yield path, BLOCK.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]().rstrip()}\n{block[3]}", text)
 
 
 def pictures() -> Iterator[tuple[Path, str]]:
-    """The picture of every process's example."""
+    """The pictures of the layers and of every process's example."""
+    for theme in ("light", "dark"):
+        yield ROOT / "docs" / "pictures" / f"architecture-{theme}.svg", layers.picture(theme)
     for entry in availability.CATALOGUE.values():
         trace = entry.build(**entry.example).sample(seed=0, rounds=ROUNDS_IN_PICTURE)
         yield ROOT / "docs" / "pictures" / "processes" / f"{entry.name}.svg", picture(trace)
@@ -335,15 +329,15 @@ def _defined_in(module: ModuleType) -> list[str]:
     return [n for n, v in own.items() if getattr(v, "__module__", None) == module.__name__]
 
 
-def _arguments(build: Callable[..., Any], meaning: Callable[[str], str | None] | None) -> str:
-    headings, rows = ["Argument", "Is", "Default"], []
+def _arguments(build: Callable[..., Any], explained: Mapping[str, str] | None) -> str:
+    headings, rows = ["Argument", "Type", "Default"], []
     for name, parameter in settings(build).items():
         written = as_written(parameter.default) if parameter.default is not parameter.empty else None
-        default = "(needed)" if parameter.default is parameter.empty else "–" if written is None else _code(written)
+        default = REQUIRED if parameter.default is parameter.empty else "–" if written is None else _code(written)
         rows.append([f"`{name}`", in_words(parameter.annotation), default])
-        if meaning is not None:
-            rows[-1].append(meaning(name) or "")
-    return table(headings if meaning is None else [*headings, "Meaning"], rows)
+        if explained is not None:
+            rows[-1].append(explained.get(name, ""))
+    return table(headings if explained is None else [*headings, "Meaning"], rows)
 
 
 def _first_sentence(text: str) -> str:

@@ -1,16 +1,16 @@
-"""The pages of docs/reproductions, from stored results and the packaged studies. `docs/generate.py` calls this.
+"""Generates the pages of docs/reproductions from stored results and the packaged studies; part of `docs/generate.py`.
 
     python docs/reproduce.py               # these pages and figures only
 
-    docs/reproductions/data/NAME.json      what `fedtide reproduce NAME` found: results.json
-    docs/reproductions/why.toml            what people have to say about it, by study
+    docs/reproductions/data/NAME.json      the results.json of `fedtide reproduce NAME`
+    docs/reproductions/why.toml            remarks on the results, by study
 
         [ca_fed_fig1a]
         note = "A paragraph below the table of claims."
-        claims = {1 = "Why the first claim came out as it did."}
-        not_run = "Why there are no results."
+        claims = {1 = "An explanation of the verdict on the first claim."}
+        not_run = "The reason why there are no results."
 
-Figures are drawn when their data or the code that draws them change: pictures/drawn.json knows from what each was made.
+Figures are drawn again if their data or code change; pictures/drawn.json has a digest of both.
 """
 
 import functools
@@ -18,95 +18,121 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from fedtide import report
-from fedtide.experiments import claims, study
-from fedtide.report import reproduction
-from fedtide.report import reproduction_words as told
-from fedtide.report.reproduction_figures import pictures, standalone
+from fedtide import reproduce as package
+from fedtide.files import write_text
+from fedtide.report.picture import Picture
+from fedtide.reproduce import results as results_module
+from fedtide.reproduce import study
+from fedtide.reproduce.claims import Judged, judge
+from fedtide.reproduce.page import page as reproduction
+from fedtide.reproduce.page import words
+from fedtide.reproduce.page.figures import pictures, standalone
+from fedtide.reproduce.results import Results
+from fedtide.reproduce.study import Paper, Study
 
 FOLDER = Path(__file__).resolve().parent / "reproductions"
 PICTURES = FOLDER / "pictures"
 DRAWN = PICTURES / "drawn.json"
-CODE = ("reproduction_[!w]*.py", "curves.py", "maps.py", "picture.py", "svg.py")  # that figures depend on
+CODE = [  # that figures depend on
+    *(Path(report.__file__).with_name(f"{name}.py") for name in ("curves", "maps", "picture", "svg")),
+    *(Path(package.__file__).parent / "page" / f"{name}.py"
+      for name in ("curves", "ends", "figures", "heat", "inclusion", "maps", "panels")),
+    Path(results_module.__file__),
+]  # fmt: skip
 COVERED = """\
-**What is covered.** Of CA-Fed: Fig. 1, what κ̄² does (Fig. 2, with 200 rounds in place of 500), and the table of the
-code's README. The studies called Fig. 3, 4 and 5 are our readings, made without the captions, and are not numbered as
-the paper's figures: its Fig. 3 varies how different clients' data are (5c here), its Fig. 4 how long availability is
-observed (3 here, on other data and without the errors of the estimates), its Fig. 5 has clients that come and go
-together (4a and 4b here). No figure of the paper varies what 5a, 5b and 5d do, and its Table I, of computing times, has
-no study. Of Fed-CVaR-Avg: Fig. 2 to 4 and Table 1. Of stochastic approximation: the accuracies of Fig. 2, in one study
-for Fashion-MNIST and one, called Fig. 3, for the other data sets; the test losses of its Fig. 3 are not judged. Of the
-slides: one study for each of five methods, not for every figure. Each study says what of its settings is published and
-what is our reading."""
-HEADINGS = ["Claim", "Published", "Ours (95% interval)", "Verdict", "Why"]
+**Coverage.** CA-Fed: Fig. 1, the effect of κ̄² (Fig. 2, with 200 rounds instead of 500), and the table in the README
+of the code. The studies named Fig. 3, 4 and 5 were designed without the captions and do not have the numbers of the
+paper's figures: its Fig. 3 varies the heterogeneity of data (5c here), its Fig. 4 the number of rounds in which
+availability is observed (3 here, on other data and without the errors of the estimates), and its Fig. 5 has spatially
+correlated clients (4a and 4b here). No figure of the paper corresponds to 5a, 5b and 5d, and its Table I (computing
+times) has no study. Fed-CVaR-Avg: Fig. 2 to 4 and Table 1. Stochastic approximation: the accuracies of Fig. 2, in one
+study for Fashion-MNIST and another, named Fig. 3, for the other data sets; the test losses of its Fig. 3 are not
+tested. Slides: one study for each of five methods, not for every figure. Each study states which of its settings are
+published and which are our interpretation."""
+HEADINGS = ["Claim", "Published", "Ours (95% interval)", "Verdict", "Reason"]
 RULES = """\
-All methods of a study meet the same data, availability, minibatches and initial models, so every difference is paired.
-The statistic and the threshold that decide a claim are part of the study's file. A claim **holds** where the whole
-interval of the difference is on its side of the threshold, **does not hold** where none of the interval is, and is
-**undecided** otherwise. Of several comparisons all must hold; where some do and none is refuted, it holds **partly**.
-Intervals are Student's, over data draws (over seeds where there is one draw), 95 % for all comparisons of a claim
-together. Every tuned method had the same number of trials, judged on validation data of a data draw that it is not
-compared on; published settings are run as rows of their own. Intervals hold given the settings that were chosen: they
-do not know how tuning might have gone on other data. Of so many claims at 95 %, some verdicts will be wrong."""
+**How claims are tested.** All methods of a study see the same data, availability, minibatches and initial models, so
+every difference is paired. The statistic and the threshold of each claim are part of the study's file. A claim
+**holds** if the whole interval of the difference is on its side of the threshold, **does not hold** if none of the
+interval is, and is **undecided** otherwise. If a claim makes several comparisons, all of them must hold; if only some
+hold and none is refuted, the claim holds **partly**. Intervals are Student's t over n data draws (or n seeds if there
+is one draw), with a joint level of 95 % for all comparisons of a claim. Every tuned method had the same number of
+trials, selected on validation data of a data draw that is not used for comparisons; published settings are separate
+rows. The intervals are conditional on the chosen settings and do not include the variation of tuning. They are not
+adjusted for the number of claims, so some verdicts will be wrong."""
+
+
+class Remarks(BaseModel):
+    """Remarks on the results of a study."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    note: str = ""
+    claims: dict[int, str] = {}
+    not_run: str = ""
 
 
 @functools.cache
-def stored(name: str) -> dict[str, Any] | None:
-    """The results of a study; None where there are none."""
+def stored(name: str) -> Results | None:
+    """The stored results of a study, with the current description of their scale; None if there are none."""
     path = FOLDER / "data" / f"{name}.json"
-    return json.loads(path.read_text("utf-8")) if path.exists() else None
+    if not path.exists():
+        return None
+    results = results_module.read(path)
+    note = study.load_study(name)[1].scales[results.scale].note
+    return results.model_copy(update={"note": note})
 
 
 @functools.cache
-def remarks() -> dict[str, Any]:
-    path = FOLDER / "why.toml"
-    return tomllib.loads(path.read_text("utf-8")) if path.exists() else {}
+def remarks() -> dict[str, Remarks]:
+    tables = tomllib.loads((FOLDER / "why.toml").read_text("utf-8"))
+    return {name: Remarks.model_validate(table) for name, table in tables.items()}
 
 
 @functools.cache
-def judged(name: str) -> list[dict[str, Any]]:
-    """The study's claims with their verdicts, as rows."""
-    rows = reproduction.rows(claims.judge(study.load_study(name)[1], stored(name)), claims.in_words)
-    said = remarks().get(name, {})
-    for number, row in enumerate(rows, 1):
-        own = [told.because(row), said.get("claims", {}).get(str(number), "")]
-        if stored(name) is None:
-            own = [said.get("not_run", "Not run yet.")]
-        row["because"] = " ".join(filter(None, own))
-    return rows
+def judged(name: str) -> list[Judged]:
+    """The study's claims with their verdicts."""
+    return judge(study.load_study(name)[1], stored(name))
+
+
+def why(name: str, number: int, one: Judged) -> str:
+    """The reasons for a verdict, and remarks on it."""
+    remark = remarks().get(name, Remarks())
+    if stored(name) is None:
+        return remark.not_run or "Not run yet."
+    return " ".join(filter(None, (words.because(one), remark.claims.get(number, ""))))
 
 
 def stale() -> list[str]:
-    """Studies whose figures are missing or were drawn from other data or by other code."""
+    """Studies whose figures are missing, or were drawn from other data or by other code."""
     drawn = _drawn()
     files = {path.name for path in PICTURES.glob("*.svg")}
-    found = [
+    return [
         name
         for name in study.names()
         if stored(name) is not None
         and (name not in drawn or drawn[name]["from"] != _digest(name) or not set(_files(name, drawn[name])) <= files)
     ]
-    return found
 
 
 def draw(name: str) -> None:
     """Draws a study's figures, wide and narrow."""
     results = stored(name)
     assert results is not None
-    found = pictures(reproduction.facts(study.load_study(name)[1]), results)
+    figures = pictures(study.load_study(name)[1], results)
     PICTURES.mkdir(parents=True, exist_ok=True)
-    for figure, picture in found.items():
-        for layout in ("wide", "narrow"):
-            text = standalone(getattr(picture, layout))
-            (PICTURES / f"{name}-{figure}-{layout}.svg").write_text(text, "utf-8")
+    _write_pictures(name, figures, PICTURES)
     drawn = _drawn()
     drawn[name] = {
         "from": _digest(name),
-        "figures": {figure: {"alt": p.alt, "caption": p.caption} for figure, p in found.items()},
+        "figures": {figure: {"alt": p.alt, "caption": p.caption} for figure, p in figures.items()},
     }
     known = {key: drawn[key] for key in study.names() if key in drawn and stored(key) is not None}
     DRAWN.write_text(json.dumps(known, ensure_ascii=False, indent=1) + "\n", "utf-8")
@@ -116,46 +142,63 @@ def draw(name: str) -> None:
             path.unlink()
 
 
+def write_all(name: str, folder: Path) -> None:
+    """Writes the page of a study, as `fedtide reproduce` does, and its figures to a folder."""
+    one, results = study.load_study(name)[1], stored(name)
+    assert results is not None
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / f"{name}.html", reproduction.render(one, results, judge(one, results)))
+    _write_pictures(name, pictures(one, results), folder)
+
+
+def _write_pictures(name: str, drawn: dict[str, Picture], folder: Path) -> None:
+    for figure, picture in drawn.items():
+        for layout, text in (("wide", picture.wide), ("narrow", picture.narrow)):
+            (folder / f"{name}-{figure}-{layout}.svg").write_text(standalone(text), "utf-8")
+
+
 def pages() -> Iterator[tuple[Path, str]]:
-    """Every page and its text."""
+    """Yields every page with its text."""
     yield FOLDER / "index.md", index_page()
     for key, paper in study.papers().items():
         yield FOLDER / f"{key}.md", paper_page(key, paper)
 
 
 def summary(folder: str) -> str:
-    """How many of each paper's claims hold; `folder` is where the pages are."""
+    """A table of verdicts by paper; `folder` is the folder of the pages."""
     rows, every, ours = [], [], []
-    for key, found in study.by_paper().items():
-        own = [row for name in found for row in judged(name)]
-        ours += [row for row in own if row["source"] == "ours"]
-        theirs = [row for row in own if row["source"] != "ours"]
+    for key, studies in study.by_paper().items():
+        own = [one for name in studies for one in judged(name)]
+        ours += [one for one in own if one.claim.source == "ours"]
+        theirs = [one for one in own if one.claim.source != "ours"]
         if theirs:
             rows.append([f"[{study.papers()[key].title}]({folder}{key}.md)", *_counted(theirs)])
         every += theirs
     rows.append(["**All claims of papers**", *_counted(every)])
-    rows.append([f"Questions of our own, [beyond]({folder}beyond.md) the papers and about them", *_counted(ours)])
-    counts = table(["", "Claims", *(f"{mark} {verdict}" for verdict, mark in told.MARKS.items())], rows)
+    rows.append([f"Our own questions, including those [beyond the papers]({folder}beyond.md)", *_counted(ours)])
+    counts = table(["", "Claims", *(f"{mark} {verdict}" for verdict, mark in words.MARKS.items())], rows)
     return f"{counts}\n{_scales()}\n"
 
 
 def _scales() -> str:
-    """At what scale the studies ran."""
-    found = [results["scale"] for name in study.names() if (results := stored(name)) is not None]
-    smaller = sum(scale != "paper" for scale in found)
-    return f"Of {len(found)} studies {smaller} ran at the scale `reduced`; each says how that differs from the paper."
+    """A sentence on the scales of the studies."""
+    scales = [results.scale for name in study.names() if (results := stored(name)) is not None]
+    smaller = sum(scale != "paper" for scale in scales)
+    return (
+        f"{smaller} of {len(scales)} studies ran at the scale `reduced`; each states how that differs from the paper."
+    )
 
 
-def _counted(rows: list[dict[str, Any]]) -> list[str]:
-    found = told.counts(rows)
-    return [str(len(rows)), *(str(found.get(verdict, "")) for verdict in told.MARKS)]
+def _counted(claims: Sequence[Judged]) -> list[str]:
+    counts = words.counts(claims)
+    return [str(len(claims)), *(str(counts.get(verdict, "")) for verdict in words.MARKS)]
 
 
 def index_page() -> str:
     sections = [
         "# The papers, reproduced\n",
-        "One command runs each study below: `fedtide reproduce NAME`. Where a claim does not hold here, the numbers "
-        "say so.\n",
+        "Each study below is run by one command, `fedtide reproduce NAME`. Claims that do not hold are reported with "
+        "their numbers.\n",
         summary(""),
         f"{COVERED}\n",
         f"{RULES}\n",
@@ -164,84 +207,85 @@ def index_page() -> str:
     for name in mapped:
         sections += [f"## {study.load_study(name)[1].title}\n", _figure(name, "map")]
     sections.append("## All claims\n")
-    for key, found in study.by_paper().items():
+    for key, studies in study.by_paper().items():
         rows = [
-            [f"[{one.figure}]({key}.md#{name}), {_scale(name)}", *_cells(row)[:4]]
-            for name, one in found.items()
-            for row in judged(name)
+            [f"[{one.figure}]({key}.md#{name}), {_scale(name)}", *cells[:4]]
+            for name, one in studies.items()
+            for cells in _claims(name)
         ]
         if rows:
             sections += [f"### {study.papers()[key].title}\n", table(["", *HEADINGS[:4]], rows)]
     return "\n".join(sections)
 
 
-def paper_page(key: str, paper: Any) -> str:
-    found = study.by_paper()[key]
+def paper_page(key: str, paper: Paper) -> str:
+    studies = study.by_paper()[key]
     by = ", ".join(str(part) for part in (paper.authors, paper.venue, paper.year) if part)
-    rows = [row for name in found for row in judged(name)]
+    claims = [one for name in studies for one in judged(name)]
     sections = [f"# {paper.title}\n", f"{by}\n" if by else "", f"{_prose(paper.about)}\n"]
-    sections.append(f"**{told.answer(rows)}** [How that is decided](index.md).\n" if rows else "")
-    for name, one in found.items():
+    sections.append(f"**{words.answer(claims)}** [How claims are tested](index.md).\n" if claims else "")
+    for name, one in studies.items():
         sections += _study(name, one)
     return "\n".join(section for section in sections if section)
 
 
-def _study(name: str, one: Any) -> list[str]:
-    results, rows, said = stored(name), judged(name), remarks().get(name, {})
+def _study(name: str, one: Study) -> list[str]:
+    results, remark = stored(name), remarks().get(name, Remarks())
     sections = [f"## {one.figure}: {one.title} {{ #{name} }}\n", f"{_prose(one.about)}\n"]
     if results is None:
-        sections.append(f"*Not run: {said.get('not_run', 'no results are stored yet.')}*\n")
+        sections.append(f"*Not run: {remark.not_run or 'no results are stored yet.'}*\n")
     else:
         sections += [_figure(name, figure) for figure in _drawn().get(name, {}).get("figures", {})]
-    if rows:
-        sections.append(table(HEADINGS, [_cells(row) for row in rows]))
-    if said.get("note"):
-        sections.append(f"{_prose(said['note'])}\n")
-    command = f"fedtide reproduce {name} --scale {results['scale'] if results else 'reduced'}"
+    if one.claims:
+        sections.append(table(HEADINGS, _claims(name)))
+    if remark.note:
+        sections.append(f"{_prose(remark.note)}\n")
+    command = f"fedtide reproduce {name} --scale {results.scale if results else 'reduced'}"
     sections.append(f"```sh\n{command}\n```\n")
     if results is not None:
-        sections += [_how(name, one, results)]
+        sections += [_how(name, results)]
     return sections
 
 
-def _how(name: str, one: Any, results: dict[str, Any]) -> str:
-    """How it was run, folded: facts, warnings, what tuning chose."""
-    facts = dict(told.how(reproduction.facts(one), results))
-    brief = f"{facts.pop('Scale')}. {facts['Hardware']}, {facts['Time']}."
+def _how(name: str, results: Results) -> str:
+    """How the study was run: a line, and collapsed settings, warnings and chosen settings."""
+    facts = words.how(results)
+    brief = f"{facts.pop('Scale')}. {facts.pop('Hardware')}, {facts.pop('Time')}."
     lines = [f"**How it was run.** {brief[0].upper()}{brief[1:]} [All numbers](data/{name}.json).\n"]
     lines += ['<details markdown="1">\n<summary>Settings</summary>\n']
-    lines.append(table(["", ""], [[key, text] for key, text in facts.items() if key not in ("Hardware", "Time")]))
-    lines += [f"* {warning}" for warning in told.warnings(results)] + [""]
-    several = len(results["cases"]) > 1
-    chosen = [
-        [*([case] if several else []), label, settings, ", ".join(edges) or "–"]
-        for case, label, settings, edges in told.chosen(results)
-    ]
+    lines.append(table(["", ""], [[key, text] for key, text in facts.items()]))
+    lines += [f"* {warning}" for warning in words.warnings(results)] + [""]
+    headings, chosen = words.chosen(results)
     if chosen:
-        lines.append(table([*(["Case"] if several else []), "Method", "Chosen", "At the edge of its grid"], chosen))
+        lines.append(table(headings, chosen))
     return "\n".join([*lines, "</details>\n"])
 
 
 def _scale(name: str) -> str:
     results = stored(name)
-    return results["scale"] if results else "not run"
+    return results.scale if results else "not run"
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    ours = row["ours"].replace("; ", "<br>")
-    published = f"*Our question.* {row['published']}" if row["source"] == "ours" else row["published"]
-    return [row["says"], published, ours, told.verdict(row).replace(" ", "\u00a0"), row["because"]]
+def _claims(name: str) -> list[list[str]]:
+    """A row under `HEADINGS` for each claim of a study."""
+    rows = []
+    for number, one in enumerate(judged(name), 1):
+        claim = one.claim
+        published = f"*Our question.* {claim.published}" if claim.source == "ours" else claim.published
+        verdict = words.verdict(one).replace(" ", "\u00a0")
+        rows.append([claim.says, published, "<br>".join(words.ours(one)), verdict, why(name, number, one)])
+    return rows
 
 
 def _figure(name: str, figure: str) -> str:
-    words = _drawn()[name]["figures"][figure]
-    alt = re.sub(r"[\[\]\n]", " ", words["alt"])
+    drawn = _drawn()[name]["figures"][figure]
+    alt = re.sub(r"[\[\]\n]", " ", drawn["alt"])
     lines = [
         f"![{alt}](pictures/{name}-{figure}-{layout}.svg#only-{theme}){{ .{layout} loading=lazy }}"
         for layout in ("wide", "narrow")
         for theme in ("light", "dark")
     ]
-    return "\n".join(lines) + f"\n\n{words['caption']}\n{{ .caption }}\n"
+    return "\n".join(lines) + f"\n\n{drawn['caption']}\n{{ .caption }}\n"
 
 
 def _prose(text: str) -> str:
@@ -257,18 +301,19 @@ def _drawn() -> dict[str, Any]:
 
 
 def _digest(name: str) -> str:
-    """Of all that figures depend on."""
-    one = reproduction.facts(study.load_study(name)[1])
-    about = [one[key] for key in ("shows", "methods", "fixed", "tune")]
-    about += [[claim[key] for key in ("method", "against", "classes")] for claim in one["claims"]]
-    found = json.dumps([stored(name), about], sort_keys=True)
-    return hashlib.sha256((found + _code()).encode()).hexdigest()[:16]
+    """A digest of everything on which the figures of a study depend."""
+    one, results = study.load_study(name)[1], stored(name)
+    assert results is not None
+    fields = {"shows", "axis", "grid", "cases", "methods", "fixed", "tune"}
+    about = one.model_dump(mode="json", include=fields)
+    about["claims"] = [claim.model_dump(mode="json", include={"method", "against", "classes"}) for claim in one.claims]
+    text = json.dumps([results.model_dump(exclude_unset=True), about], sort_keys=True) + _code()
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @functools.cache
 def _code() -> str:
-    folder = Path(report.__file__).parent
-    return "".join(path.read_text("utf-8") for pattern in CODE for path in sorted(folder.glob(pattern)))
+    return "".join(path.read_text("utf-8") for path in CODE)
 
 
 def table(headings: list[str], rows: list[list[str]]) -> str:

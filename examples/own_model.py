@@ -1,4 +1,4 @@
-"""Models of other libraries: a flax module and an equinox module, on the same federation.
+"""Trains models of other libraries, a flax module and an equinox module, on the same federation.
 
     pip install flax equinox
     python examples/own_model.py
@@ -25,12 +25,12 @@ class Network(nn.Module):
 
 
 def of_flax(module: nn.Module, features: int):
-    """Flax keeps its parameters in a dictionary already."""
+    """Flax modules already keep their parameters in a dictionary."""
     return (lambda key: module.init(key, jnp.zeros((1, features)))), module.apply
 
 
 def of_equinox(build):
-    """An equinox module is its own parameters: arrays are split from what is no array, and joined again."""
+    """An equinox module contains its parameters: its arrays are split from everything else, and combined again."""
     _, static = eqx.partition(build(jax.random.key(0)), eqx.is_array)
 
     def init(key):
@@ -43,7 +43,7 @@ def of_equinox(build):
 
 
 def main() -> dict[str, float]:
-    """Test accuracy after a few rounds, by library."""
+    """Prints and returns the test accuracy after a few rounds, by library."""
     models = {
         "flax": of_flax(Network(), 64),
         "equinox": of_equinox(lambda key: eqx.nn.MLP(64, 10, 16, depth=1, key=key)),
@@ -53,15 +53,15 @@ def main() -> dict[str, float]:
         [(x[start : start + size], y[start : start + size]) for start, size in zip(np.cumsum(n) - n, n, strict=True)]
         for x, y, n in ((data.x, data.y, data.sizes), (data.test_x, data.test_y, data.test_sizes))
     )
-    found = {}
+    accuracies = {}
     for name, model in models.items():
         problem = classification(model, train, test)
         result = fedtide.simulate(
             problem, fedtide.availability.Bernoulli([0.5] * 10), fedtide.methods.fedavg(rate=0.3), rounds=30, seeds=1
         )
-        found[name] = float(result.rounds["test_accuracy"].drop_nulls()[-1])
-        print(f"{name}: test accuracy {found[name]:.3f}")
-    return found
+        accuracies[name] = float(result.rounds["test_accuracy"].drop_nulls()[-1])
+        print(f"{name}: test accuracy {accuracies[name]:.3f}")
+    return accuracies
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The README's two pictures: a federation in which availability matters, and one in which it does not.
+"""Draws the README's two pictures: a federation in which availability matters, and one in which it does not.
 
-Both have the same 40 clients, the same handwritten digits and the same comings and goings: half of the clients are
-there nine rounds in ten, half one round in ten. On the left the rarely-there half holds the digits 5 to 9, and only
-it does; on the right everybody holds all digits. Shown is the accuracy on the rarely-there clients' own test images.
+Both have the same 40 clients, the same handwritten digits and the same availability: half of the clients are available
+in nine rounds out of ten, half in one out of ten. On the left, only the rarely available half holds the digits 5 to 9;
+on the right, every client holds all digits. The curves show the accuracy on the rarely available clients' test images.
 
     python examples/readme_pictures.py          # writes docs/pictures/{matters,does-not-matter}-{light,dark}.svg
 
@@ -38,7 +38,7 @@ LINES = {"FedAvg": "-", "Unbiased": "-", "CA-Fed": (0, (4, 1.5))}
 
 
 def federation(aligned: bool) -> Classification:
-    """Handwritten digits over the clients: by digit (5 to 9 to the rarely-there half), or dealt at random."""
+    """Handwritten digits, split by digit (5 to 9 to the rarely available half) or at random."""
     images, labels = load_digits(return_X_y=True)
     images = (images / 16).astype(np.float32)
     random = np.random.default_rng([0])
@@ -55,38 +55,38 @@ def federation(aligned: bool) -> Classification:
 
 
 def accuracies(problem: Classification) -> pl.DataFrame:
-    """Accuracy on the rarely-there clients, by method, seed and round."""
+    """Accuracy on the rarely available clients, by method, seed and round."""
     result = fedtide.simulate(problem, AVAILABILITY, [fedavg(), unbiased(), ca_fed()], rounds=ROUNDS, seeds=SEEDS)
     rare = result.clients.filter(pl.col("test_accuracy").is_not_null() & (pl.col("client") >= CLIENTS // 2))
     return rare.group_by("method", "seed", "round", maintain_order=True).agg(pl.col("test_accuracy").mean())
 
 
 def limit(problem: Classification) -> float:
-    """Accuracy on the rarely-there clients where FedAvg is headed: the optimum of Σ p_k F_k with p ∝ π."""
+    """Accuracy on the rarely available clients at FedAvg's limit: the optimum of Σ p_k F_k with p ∝ π."""
     biased = problem.optimum(np.asarray(AVAILABILITY.availability))
     return float(np.asarray(problem.evaluate(biased).test_accuracy)[RARE].mean())
 
 
 def picture(table: pl.DataFrame, aligned: bool, theme: str) -> Figure:
-    """Who is there and with which digits, above; what the methods learn, below."""
+    """Above, which clients are available and with which digits; below, the accuracy of the methods."""
     ink, colours = INK[theme], COLOURS[theme]
     figure = Figure(figsize=(5.2, 4.5), layout="constrained")
     figure.patch.set_alpha(0)
     title = "Availability matters" if aligned else "Availability does not matter"
-    subtitle = "the rarely-there clients hold the digits 5–9" if aligned else "every client holds all digits"
+    subtitle = "the rarely available clients hold the digits 5–9" if aligned else "every client holds all digits"
     figure.suptitle(f"$\\bf{{{title.replace(' ', '~')}}}$\n{subtitle}", color=ink, fontsize=12)
-    there, learnt = figure.subplots(2, 1, height_ratios=(1, 2.3))
+    presence, accuracy = figure.subplots(2, 1, height_ratios=(1, 2.3))
 
     trace = AVAILABILITY.sample(seed=0, rounds=ROUNDS).T
     kind = np.where(RARE & aligned, 2, 1)[:, None]
     levels = matplotlib.colors.ListedColormap(["none", colours["01"], colours["1"]])
     image = np.where(trace, kind, 0)
-    there.imshow(
+    presence.imshow(
         image, cmap=levels, vmin=0, vmax=2, aspect="auto", interpolation="none", extent=(0, ROUNDS, CLIENTS, 0)
     )
-    there.set_yticks([CLIENTS * 0.25, CLIENTS * 0.75], ["often\nthere", "rarely\nthere"])
-    there.set_title("who is there" + (", with digits 0–4 (grey), 5–9 (pink)" if aligned else ""), fontsize=10)
-    there.tick_params(bottom=False, labelbottom=False, left=False)
+    presence.set_yticks([CLIENTS * 0.25, CLIENTS * 0.75], ["often", "rarely"])
+    presence.set_title("available clients" + (", with digits 0–4 (grey), 5–9 (pink)" if aligned else ""), fontsize=10)
+    presence.tick_params(bottom=False, labelbottom=False, left=False)
 
     for method, mine in table.group_by("method", maintain_order=True):
         name = str(method[0])
@@ -96,13 +96,13 @@ def picture(table: pl.DataFrame, aligned: bool, theme: str) -> Figure:
             pl.col("test_accuracy").max().alias("high"),
         )
         x = over["round"].to_numpy()
-        learnt.fill_between(x, over["low"].to_numpy(), over["high"].to_numpy(), color=colours[name], alpha=0.18, lw=0)
-        learnt.plot(x, over["mean"].to_numpy(), color=colours[name], lw=2, ls=LINES[name], label=name)
-    learnt.set(xlim=(0, ROUNDS), ylim=(0, 1), xlabel="round")
-    learnt.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
-    learnt.set_title("accuracy on the rarely-there clients", fontsize=10)
-    learnt.legend(loc="center right", bbox_to_anchor=(1, 0.6), frameon=False, labelcolor=ink)
-    for axes in (there, learnt):
+        accuracy.fill_between(x, over["low"].to_numpy(), over["high"].to_numpy(), color=colours[name], alpha=0.18, lw=0)
+        accuracy.plot(x, over["mean"].to_numpy(), color=colours[name], lw=2, ls=LINES[name], label=name)
+    accuracy.set(xlim=(0, ROUNDS), ylim=(0, 1), xlabel="round")
+    accuracy.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
+    accuracy.set_title("accuracy on the rarely available clients", fontsize=10)
+    accuracy.legend(loc="center right", bbox_to_anchor=(1, 0.6), frameon=False, labelcolor=ink)
+    for axes in (presence, accuracy):
         axes.patch.set_alpha(0)
         axes.title.set_color(ink)
         axes.title.set_horizontalalignment("center")
@@ -124,7 +124,7 @@ def main() -> None:
             picture(table, aligned, theme).savefig(PICTURES / f"{name}-{theme}.svg", metadata=metadata)
         last = table.filter(pl.col("round") == ROUNDS).group_by("method", maintain_order=True).mean()
         final = ", ".join(f"{m} {a:.0%}" for m, a in last.select("method", "test_accuracy").iter_rows())
-        print(f"{name}: rarely-there clients after {ROUNDS} rounds: {final}; FedAvg's limit {limit(problem):.0%}")
+        print(f"{name}: rarely available clients after {ROUNDS} rounds: {final}; FedAvg's limit {limit(problem):.0%}")
 
 
 if __name__ == "__main__":

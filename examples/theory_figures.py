@@ -1,9 +1,10 @@
-"""The figures of the documentation's page on theory: predictions against simulation.
+"""Draws the figures of the documentation's page on theory: predictions against simulation.
 
     python examples/theory_figures.py          # writes docs/pictures/theory-*-{light,dark}.svg
 
-Ten clients with quadratic objectives; half of them are there nine rounds in ten, half one round in five. The simulation
-is the few lines of `simulate` below, so that it shares nothing with the theory it checks. About a minute on two cores.
+There are ten clients with quadratic objectives; half of them are available in nine rounds out of ten, half in one round
+out of five. The simulation is the function `simulate` below, which shares no code with the theory that it checks. It
+takes about a minute on two cores.
 """
 
 from collections.abc import Callable
@@ -30,7 +31,7 @@ PI = np.where(RARE, 0.2, 0.9)
 
 
 def federation(seed: int = 7) -> theory.QuadraticFamily:
-    """Quadratics whose rare clients want something else than the others."""
+    """Quadratics in which the optima of rarely available clients differ from those of the others."""
     random = np.random.default_rng(seed)
     axes = np.linalg.qr(random.normal(size=(CLIENTS, D, D)))[0]
     hessians = np.einsum("kij,kj,klj->kil", axes, 4 ** -random.random((CLIENTS, D)), axes)
@@ -41,35 +42,36 @@ def federation(seed: int = 7) -> theory.QuadraticFamily:
 def simulate(family: theory.QuadraticFamily, q: Any, lam: Any, steps: Any, runs: int, radius: float = np.inf) -> Any:
     """Models [rounds + 1, runs, d] of w ← w − η Σ_{k∈A} q_k ∇F_k(w) under two-state availability."""
     random = np.random.default_rng(0)
-    w, here = np.full((runs, D), 1.5), random.random((runs, CLIENTS)) < PI
+    w, available = np.full((runs, D), 1.5), random.random((runs, CLIENTS)) < PI
     models = [w]
     for eta in steps:
         gradients = np.einsum("kij,rkj->rki", family.hessians, w[:, None] - family.centres)
-        w = w - eta * np.einsum("rk,rki->ri", here * q, gradients)
+        w = w - eta * np.einsum("rk,rki->ri", available * q, gradients)
         w = w * np.minimum(1, radius / np.linalg.norm(w, axis=1, keepdims=True))
         models.append(w)
-        here = random.random((runs, CLIENTS)) < (1 - lam) * PI + lam * here
+        available = random.random((runs, CLIENTS)) < (1 - lam) * PI + lam * available
     return np.array(models)
 
 
 def excess(family: theory.QuadraticFamily, models: Any, p: Any = ALPHA) -> Any:
     """Σ p_k F_k(w) minus its minimum, for models […, d]."""
     best = family.minimise(p)
-    away = models - best
-    return 0.5 * np.einsum("...i,ij,...j->...", away, family.hessian(best, p), away)
+    offset = models - best
+    return 0.5 * np.einsum("...i,ij,...j->...", offset, family.hessian(best, p), offset)
 
 
 def correlation(family: theory.QuadraticFamily) -> Callable[[Axes, tuple[str, ...], str], None]:
-    """What correlation costs: the spread of runs around the optimum, predicted and measured."""
+    """The cost of correlation: the stationary variance around the optimum, predicted and measured."""
     step, q = 0.02, ALPHA / PI
-    lams = np.array([-0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9])
-    dense = np.linspace(-0.2, 0.92, 60)
-    predicted = [theory.stationary_cloud(family, ALPHA, q, PI, np.full(CLIENTS, x), step).excess for x in dense]
+    lams = np.array([-0.1, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9])  # at π = 0.9, λ is at least −1/9
+    dense = np.linspace(-0.1, 0.92, 60)
+    predicted = [theory.stationary_variance(family, ALPHA, q, PI, np.full(CLIENTS, x), step).excess for x in dense]
     measured = [excess(family, simulate(family, q, x, np.full(700, step), 400)[400::20]).mean(1) for x in lams]
 
     def draw(axes: Axes, colours: tuple[str, ...], ink: str) -> None:
         axes.plot(dense, predicted, color=colours[0], lw=2, label="predicted")
-        axes.plot(dense, predicted[10] * (1 + dense) / (1 - dense), color=ink, lw=1, ls=":", label="∝ (1+λ)/(1−λ)")
+        independent = np.interp(0, dense, predicted)
+        axes.plot(dense, independent * (1 + dense) / (1 - dense), color=ink, lw=1, ls=":", label="∝ (1+λ)/(1−λ)")
         axes.plot(lams, [m.mean() for m in measured], "o", color=colours[1], ms=6, label="simulated")
         axes.set(yscale="log", xlabel="correlation λ of every client", ylabel="error of the Unbiased method")
         axes.set_yticks([0.002, 0.005, 0.01, 0.02, 0.05], ["0.002", "0.005", "0.01", "0.02", "0.05"])
@@ -81,11 +83,11 @@ def correlation(family: theory.QuadraticFamily) -> Callable[[Axes, tuple[str, ..
 
 
 def trade_off(family: theory.QuadraticFamily) -> Callable[[Axes, tuple[str, ...], str], None]:
-    """Convergence against bias: predicted paths, and the mean of simulated runs."""
+    """Convergence against bias: predicted errors, and the mean over simulated runs."""
     step, rounds, lam = 0.06, 400, np.where(RARE, 0.9, 0.0)
     weights = {
-        "everyone, α/π (Unbiased)": ALPHA / PI,
-        "everyone, α (FedAvg)": ALPHA,
+        "all clients, α/π (Unbiased)": ALPHA / PI,
+        "all clients, α (FedAvg)": ALPHA,
         "without two rare clients": np.where(np.arange(CLIENTS) < 8, ALPHA / PI, 0),
     }
     paths = {
@@ -109,7 +111,7 @@ def trade_off(family: theory.QuadraticFamily) -> Callable[[Axes, tuple[str, ...]
 
 
 def bounds(family: theory.QuadraticFamily) -> Callable[[Axes, tuple[str, ...], str], None]:
-    """Theorem 2, with its divisor and repaired, above what happens."""
+    """The bound of Theorem 2, as proved and repaired, and the simulated error."""
     rounds, radius, q = 500, 4.0, ALPHA / PI
     spectrum = np.linalg.eigvalsh(family.hessians)
     steps = np.arange(1, rounds + 1) ** -0.6 / (2 * spectrum.max() * (1 + 2 * q.sum()))
@@ -137,12 +139,12 @@ def bounds(family: theory.QuadraticFamily) -> Callable[[Axes, tuple[str, ...], s
 
 
 def guideline() -> Callable[[Axes, tuple[str, ...], str], None]:
-    """Fastest weights: the available are favoured only where θ > 0."""
+    """Fastest weights: often available clients are favoured only if θ > 0."""
     pi = np.array([0.9, 0.7, 0.5, 0.3, 0.1])
-    found = {B: theory.fastest_weights(6 * pi, B, pi) for B in (0.05, 0.15, 1.0)}
+    by_bound = {B: theory.fastest_weights(6 * pi, B, pi) for B in (0.05, 0.15, 1.0)}
 
     def draw(axes: Axes, colours: tuple[str, ...], ink: str) -> None:
-        for colour, (B, weights) in zip((colours[1], colours[3], colours[0]), found.items(), strict=True):
+        for colour, (B, weights) in zip((colours[1], colours[3], colours[0]), by_bound.items(), strict=True):
             sign = "<" if weights.theta < 0 else ">"
             axes.plot(pi, weights.q, "o-", color=colour, lw=2, ms=5, label=f"B = {B:g}: θ {sign} 0")
         axes.axhline(0.2, color=ink, lw=1, ls=":")

@@ -1,6 +1,7 @@
 """What all tests share: one compilation cache, and a small federation compiled once."""
 
 import functools
+import importlib
 import os
 import tempfile
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from fedtide.simulation import engine
 
@@ -18,7 +20,10 @@ jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"  # in processes that tests start, too
 
-SHIPPED = engine.run_stretch
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.load_profile("fixed")
+
+SHIPPED = engine.run_segment
 # The older of XLA's code generators takes half the time for programs as good; their last bits differ.
 QUICK = {"xla_cpu_use_fusion_emitters": False}
 
@@ -42,20 +47,20 @@ def simulated_in_haste(haste):
     jit = functools.partial(jax.jit, SHIPPED.__wrapped__, static_argnames="shape", donate_argnames="carry")
     short, long = jit(compiler_options=haste), jit(compiler_options=QUICK)
 
-    def run_stretch(method, problem, population, seeds, carry, first, trace, shape):
+    def run_segment(method, problem, population, seeds, carry, first, trace, shape):
         few = carry.w.shape[0] * len(seeds) * shape.blocks * shape.rounds <= 300  # rounds in all
         return (short if few else long)(method, problem, population, seeds, carry, first, trace, shape)
 
-    run_stretch._cache_size = lambda: short._cache_size() + long._cache_size()  # as a compiled function has it
+    run_segment._cache_size = lambda: short._cache_size() + long._cache_size()  # as a compiled function has it
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "run_stretch", run_stretch)
+        patch.setattr(engine, "run_segment", run_segment)
         yield
 
 
 @pytest.fixture
 def as_shipped(monkeypatch):
     """The engine as users have it, for tests of what may not change a bit."""
-    monkeypatch.setattr(engine, "run_stretch", SHIPPED)
+    monkeypatch.setattr(engine, "run_segment", SHIPPED)
 
 
 @pytest.fixture(scope="session")
@@ -88,4 +93,12 @@ def chains():
 def float64():
     """Double precision within a test."""
     with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_installed_data():
+    """Data sets that other package managers have installed on this machine are not found."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importlib.import_module("fedtide.data.places"), "PACKAGES", ())
         yield

@@ -181,7 +181,7 @@ def test_without_locks_a_warning_says_so(tmp_path, monkeypatch, caplog):
 
     monkeypatch.setattr(fcntl, "flock", flock)
     with caplog.at_level("WARNING", "fedtide"), alone(tmp_path, "taken"):
-        assert "has no locks" in caplog.text
+        assert "does not support locks" in caplog.text
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from fedtide.errors import InvalidInput
 from fedtide.streams import Purpose, Stream
-from fedtide.work import Epochs, FullBatch, RandomSteps, Steps, StepsPerClient
+from fedtide.work import Epochs, FullBatch, RandomEpochs, RandomSteps, Steps, StepsPerClient
 
 SIZES = np.array([1, 2, 7, 8, 9, 16, 63])
 
@@ -53,14 +53,20 @@ def test_random_steps_are_uniform_over_both_ends():
 
 def test_the_most_steps_a_client_can_be_asked_for():
     sizes = jnp.asarray(SIZES)
-    for work, most in ((Steps(4), 4), (FullBatch(3), 3), (RandomSteps(2, 9), 9), (Epochs(3, batch=8), 24)):
+    for work, most in (
+        (Steps(4), 4),
+        (FullBatch(3), 3),
+        (RandomSteps(2, 9), 9),
+        (Epochs(3, batch=8), 24),
+        (RandomEpochs(1, 3, batch=8), 24),
+    ):
         assert int(work.most(sizes)) == most
     assert int(StepsPerClient(np.array([1, 7, 2])).most(sizes[:3])) == 7
 
 
 def test_a_pass_is_all_samples_once():
-    np.testing.assert_array_equal(Steps(4, 8).a_pass(SIZES), [1, 1, 1, 1, 2, 2, 8])
-    assert FullBatch().a_pass(SIZES) == 1
+    np.testing.assert_array_equal(Steps(4, 8).steps_per_epoch(SIZES), [1, 1, 1, 1, 2, 2, 8])
+    assert FullBatch().steps_per_epoch(SIZES) == 1
 
 
 def test_steps_draw_with_replacement_and_evenly():
@@ -103,13 +109,29 @@ def test_epochs_take_as_many_steps_as_the_data_need():
 
 @pytest.mark.parametrize("size", SIZES)
 def test_each_epoch_covers_every_sample_exactly_once(size: int):
-    a_pass = -(-int(size) // 8)
+    steps_per_epoch = -(-int(size) // 8)
     position, present = minibatches(Epochs(24, batch=8), int(size), steps=24)
-    for epoch in range(24 // a_pass):
-        steps = slice(epoch * a_pass, (epoch + 1) * a_pass)
+    for epoch in range(24 // steps_per_epoch):
+        steps = slice(epoch * steps_per_epoch, (epoch + 1) * steps_per_epoch)
         np.testing.assert_array_equal(np.sort(position[steps][present[steps]]), np.arange(size))
         # Only the last minibatch of a pass may be smaller.
-        np.testing.assert_array_equal(present[steps].sum(1), [8] * (a_pass - 1) + [size - 8 * (a_pass - 1)])
+        np.testing.assert_array_equal(
+            present[steps].sum(1), [8] * (steps_per_epoch - 1) + [size - 8 * (steps_per_epoch - 1)]
+        )
+
+
+def test_random_epochs_are_passes_whose_number_is_drawn_as_that_of_random_steps():
+    steps, epochs = RandomSteps(2, 5), RandomEpochs(2, 5, batch=8)
+    passes = -(-SIZES // 8)
+    for t in range(20):
+        np.testing.assert_array_equal(steps_of(epochs, t), steps_of(steps, t) * passes)
+    fixed = RandomEpochs(2, 5, batch=8, fixed=True)
+    np.testing.assert_array_equal(steps_of(fixed, 1), steps_of(fixed, 7))
+    np.testing.assert_array_equal(minibatches(epochs, 63, steps=24), minibatches(Epochs(3, batch=8), 63, steps=24))
+    # FedNova's experiments: with 256 to 6,528 samples in minibatches of 32, 2 to 5 epochs are 16 to 1,020 steps.
+    assert [int(RandomEpochs(2, 5).most(jnp.array([size]))) for size in (256, 6528)] == [40, 1020]
+    with pytest.raises(InvalidInput, match=r"work.high = 400000000: must be at most"):
+        RandomEpochs(2, 400_000_000, batch=8).fit(SIZES)
 
 
 def test_epochs_are_reshuffled():
@@ -136,13 +158,14 @@ def test_full_batches_are_all_samples(size: int):
         (lambda: Steps(1, batch=0), "work.batch = 0: must be a whole number, 1 or more"),
         (lambda: Epochs(-1), "work.count = -1"),
         (lambda: Epochs(1, batch=0), "work.batch = 0"),
-        (lambda: StepsPerClient([1.5, 2.0]), "work.counts = .*: must be one integer a client"),
+        (lambda: StepsPerClient([1.5, 2.0]), "work.counts = .*: must be one integer per client"),
         (lambda: StepsPerClient([1, -2]), "0 or more steps for every client"),
         (lambda: StepsPerClient([1], batch=0), "work.batch = 0"),
         (lambda: FullBatch(largest=0), "work.largest = 0"),
         (lambda: FullBatch(-1), "work.count = -1"),
         (lambda: RandomSteps(3, 2), "work.high = 2: must be 3 or more"),
         (lambda: RandomSteps(-1, 2), "work.low = -1"),
+        (lambda: RandomEpochs(3, 2), "work.high = 2: must be 3 or more"),
     ],
 )
 def test_bad_work(build, message: str):

@@ -1,4 +1,4 @@
-"""Federated learning when clients come and go: simulate, compare, choose."""
+"""Federated learning under intermittent client availability: simulate, compare, choose, deploy."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,7 @@ from fedtide import (
     aggregation,
     availability,
     estimators,
+    fleet,
     methods,
     participation,
     problems,
@@ -34,6 +35,7 @@ __all__ = [
     "availability",
     "compose",
     "estimators",
+    "fleet",
     "methods",
     "part",
     "participation",

@@ -1,9 +1,9 @@
-"""Errors a user can cause, each one line: the field, the value, what is allowed."""
+"""Errors caused by invalid input, each in one line: the field, the value, what is allowed."""
 
 import difflib
 import operator
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from typing import Any
 
 import numpy as np
@@ -12,25 +12,25 @@ from jax.core import Tracer
 
 
 class FedtideError(Exception):
-    """Base of every error that is the input's fault; the command line exits with 2 on it."""
+    """Base class of errors caused by the input; the command line exits with status 2."""
 
 
 class InvalidInput(FedtideError, ValueError):
-    """A value that cannot be used: names the field, the value and what is allowed."""
+    """An invalid value: the message contains the field, the value and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str):
         super().__init__(f"{field} = {_short(value)}: must be {allowed}")
 
 
 class DoesNotFit(FedtideError, MemoryError):
-    """A run whose memory estimate exceeds what the device has."""
+    """A run whose estimated memory exceeds that of the device."""
 
 
 class CheckpointError(FedtideError):
-    """A checkpoint that is damaged, or that belongs to another run."""
+    """A checkpoint that is damaged or belongs to another run."""
 
 
-LARGEST = 2**31 - 1  # what compiled programs count with
+LARGEST = 2**31 - 1  # compiled programs count with 32-bit integers
 
 
 def whole(field: str, value: object, low: int, high: int = LARGEST) -> int:
@@ -55,9 +55,12 @@ def number(
     infinite: bool = False,
     allowed: str | None = None,
 ) -> Any:
-    """The value, a float where it was a Python int: a real, finite number from `low` (or `above` it) to `high` (or
-    `below` it). ∞ passes only if `infinite`; texts, None, booleans and NaN never do. Arrays do where all in them does:
-    a part's numbers may be a batch axis. What JAX traces cannot be looked at, and passes. `allowed` says it in words.
+    """The value, with a Python int converted to a float: a real, finite number from `low` (or `above` it) to `high` (or
+    `below` it).
+
+    ∞ is valid only if `infinite`; strings, None, booleans and NaN never are. An array is valid if all its elements are,
+    since a part's numbers may be a batch axis. JAX tracers have no value to check and pass. `allowed` replaces the
+    description of the range in the message.
     """
     if isinstance(value, Tracer):
         return value
@@ -75,23 +78,23 @@ def number(
 
 
 def flag(field: str, value: object) -> None:
-    """Raises `InvalidInput` unless the value is a boolean: "no" and 0 are not."""
+    """Raises `InvalidInput` unless the value is a boolean ("no" and 0 are not)."""
     require(isinstance(value, bool | np.bool_), field, value, "True or False")
 
 
 _KINDS = {
-    "work": ("minibatch", "local work, as Steps() is"),
-    "schedule": ("factor", "a schedule, as Constant() is"),
-    "estimator": ("knows", "an estimator, as Bayesian() is"),
-    "participation": ("decide", "a participation policy, as Everyone() is"),
-    "solver": ("train", "a solver, as Sgd() is"),
-    "aggregation": ("combine", "an aggregation rule, as WeightedSum() is"),
-    "server": ("step", "a server, as Optimiser() is"),
+    "work": ("minibatch", "local work such as Steps()"),
+    "schedule": ("factor", "a schedule such as Constant()"),
+    "estimator": ("knows", "an estimator such as Bayesian()"),
+    "participation": ("decide", "a participation policy such as Everyone()"),
+    "solver": ("train", "a solver such as Sgd()"),
+    "aggregation": ("combine", "an aggregation rule such as WeightedSum()"),
+    "server": ("step", "a server such as Optimiser()"),
 }
 
 
 def check_kind(field: str, value: object, kind: str) -> None:
-    """Raises `InvalidInput` unless the value is a part of that kind, told by the attribute that only this kind has."""
+    """Raises `InvalidInput` unless the value is a part of this kind, recognised by an attribute unique to the kind."""
     attribute, allowed = _KINDS[kind]
     require(hasattr(value, attribute) and not isinstance(value, type), field, value, allowed)
 
@@ -102,28 +105,61 @@ def require(condition: bool, field: str, value: object, allowed: str) -> None:
         raise InvalidInput(field, value, allowed)
 
 
+def floats(field: str, value: Any, allowed: str = "numbers") -> np.ndarray:
+    """The value as float64."""
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, value, allowed) from None
+
+
+def require_each(fine: np.ndarray, field: str, values: np.ndarray, allowed: str) -> None:
+    """Raises `InvalidInput` for the first entry where `fine` is False."""
+    if not fine.all():
+        place = np.unravel_index(int(fine.argmin()), fine.shape)
+        require(False, field + "".join(f"[{i}]" for i in place), values[place].item(), allowed)
+
+
+def membership_of(field: str, value: Any, groups: int | None = None) -> np.ndarray:
+    """A checked vector of group numbers 0 … groups − 1, one for each client."""
+    try:
+        member = np.asarray(value)
+    except ValueError:
+        member = np.array(np.nan)
+    whole = member.ndim == 1 and member.size > 0 and member.dtype.kind in "iu"
+    require(whole, field, value, "a whole number for each client")
+    fine = (member >= 0) & (member < (np.inf if groups is None else groups))
+    require_each(fine, field, member, "0 or more" if groups is None else f"in 0 … {groups - 1}")
+    return member.astype(np.int32)
+
+
 def check_one_of(field: str, value: object, choices: Any) -> None:
-    """Raises `InvalidInput` unless the value is one of the literals of the type `choices`."""
-    known = typing.get_args(choices)
+    """Raises `InvalidInput` unless the value is one of the choices: names, or the literals of a type."""
+    known = typing.get_args(choices) or choices
     if value not in known:
         raise InvalidInput(field, value, one_of(str(value), known))
 
 
+def check_one_each(field: str, values: Sized, clients: int | None) -> None:
+    """Raises `InvalidInput` unless there are as many values as clients, where it is known how many those are."""
+    require(clients in (None, len(values)), field, f"{len(values)} entries", f"one for each of {clients} clients")
+
+
 def one_of(word: str, known: Iterable[str]) -> str:
-    """What is allowed, for `InvalidInput`: all known words, and which of them is nearest."""
+    """What is allowed, for `InvalidInput`: all known words, and the closest one."""
     known = sorted(known)
     hint = _nearest(word, known)
     return f"one of {', '.join(known)}" + (f" ({hint})" if hint else "")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A suffix naming the nearest known word and then all of them."""
+    """The end of a message: the closest known word, then all of them."""
     known = sorted(known)
     return f"{_nearest(word, known)} known: {', '.join(known)}".lstrip()
 
 
 def _range(low: float | None, above: float | None, high: float | None, below: float | None) -> str:
-    """In words where there are some: "0 or more", "positive", "in [0, 1)"; nothing where there is no limit."""
+    """A range in words: "0 or more", "positive", "in [0, 1)", or "" without limits."""
     start = f"({above:g}" if above is not None else f"[{low:g}" if low is not None else "(−∞"
     end = f"{below:g})" if below is not None else f"{high:g}]" if high is not None else "∞)"
     words = {"[0, ∞)": "0 or more", "(0, ∞)": "positive", "(−∞, ∞)": ""}
@@ -138,6 +174,6 @@ def _nearest(word: str, known: list[str]) -> str:
 def _short(value: object) -> str:
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # Python writes out integers of up to 4,300 digits
+    except ValueError:  # Python converts integers of at most 4,300 digits to text
         text = "an integer of more than 4,300 digits"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, in folders that belong to one process at a time."""
+"""Atomic writes, and folders locked by one process at a time."""
 
 import errno
 import logging
@@ -30,7 +30,7 @@ _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
 def remove_partial(folder: Path, names: Iterable[str] = ("*",)) -> None:
-    """Removes what a killed process left half-written below a folder, of the files with these names."""
+    """Removes partial files with these names that a killed process left below a folder."""
     for name in names:
         for leftover in list(folder.rglob(f".{name}.*{_PARTIAL}")):
             if leftover.is_dir():
@@ -40,7 +40,7 @@ def remove_partial(folder: Path, names: Iterable[str] = ("*",)) -> None:
 
 
 def vacant(folder: Path) -> bool:
-    """Whether a run can begin there: no such folder, an empty one, or one with leftovers of a run that never began."""
+    """Whether a folder is new or empty, apart from what a run that never started left there."""
     if not folder.is_dir():
         return not folder.exists()
     return all(path.name == _LOCK or path.match(f".*{_PARTIAL}") for path in folder.iterdir())
@@ -48,13 +48,13 @@ def vacant(folder: Path) -> bool:
 
 @contextmanager
 def atomic(path: Path | str) -> Iterator[Path]:
-    """Yields a temporary path near `path`; on success it takes that name in one step, on failure it is removed.
+    """Yields a temporary path near `path`, which is renamed to `path` on success and removed on failure.
 
-    A file that cannot be written is an OSError that names it, whoever wrote it.
+    A file that cannot be written raises an OSError with its name, whichever library wrote it.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # In a folder of its own: safetensors, too, writes to a temporary file beside the one it is given.
+    # In a separate folder, because safetensors writes a temporary file beside its target.
     near = {"dir": path.parent, "prefix": f".{path.name}.", "suffix": _PARTIAL}
     try:
         with tempfile.TemporaryDirectory(**near, ignore_cleanup_errors=True) as own:
@@ -66,29 +66,30 @@ def atomic(path: Path | str) -> Iterator[Path]:
             temporary.replace(path)
     except Exception as error:
         number, named = _number(error), getattr(error, "filename", None)
-        other = named is not None and _PARTIAL not in str(named)  # the fault of another file
-        unnamed = getattr(error, "errno", None) is not None and named is None and number not in _FULL  # of anything
+        other = named is not None and _PARTIAL not in str(named)  # the error of another file
+        # Without a name, the error is not necessarily of this file.
+        unnamed = getattr(error, "errno", None) is not None and named is None and number not in _FULL
         if number not in _UNWRITABLE or other or unnamed:
             raise
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
 def _number(error: Exception) -> int | None:
-    """The system's number of a fault; what is written in Rust (polars, safetensors) says it in its message only."""
+    """The errno of an error; libraries in Rust (polars, safetensors) give it only in the message."""
     if getattr(error, "errno", None) is not None:
         return error.errno  # pyright: ignore[reportAttributeAccessIssue]
-    said = re.search(r"\(os error (\d+)\)", str(error))
-    return int(said[1]) if said else None
+    match = re.search(r"\(os error (\d+)\)", str(error))
+    return int(match[1]) if match else None
 
 
 @contextmanager
 def alone(folder: Path, busy: str) -> Iterator[None]:
-    """Keeps a folder to the caller until the block or the process ends; raises `FedtideError` where another has it.
+    """Locks a folder until the block or the process ends; raises `FedtideError` if another process holds the lock.
 
-    The lock is a `flock`: the system frees it when its process (with what that has forked) dies, however that happens;
-    it excludes other threads of this process, too; and closing another descriptor of the file does not free it, as it
-    would a POSIX record lock. Over NFS, Linux turns it into a byte-range lock on the server, so other machines are
-    excluded as well. Where there are no locks (Windows, some cluster file systems), nobody is.
+    The lock is a `flock`: the system releases it when the process and its forks die, for whatever reason; it also
+    excludes other threads of this process; and, unlike a POSIX record lock, it is not released by closing another
+    descriptor of the file. Over NFS, Linux turns it into a byte-range lock on the server, so other machines are
+    excluded as well. Where there are no locks (Windows, some cluster file systems), there is no protection.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
@@ -97,14 +98,14 @@ def alone(folder: Path, busy: str) -> Iterator[None]:
     path = folder / _LOCK
     with _locked(path, busy) as file:
         try:
-            with suppress(OSError):  # the lock is held, whether or not the disk has room to say by whom
+            with suppress(OSError):  # a full disk must not prevent the lock; only its holder stays unknown
                 file.truncate(0)
                 file.write(f"PID {os.getpid()} on {socket.gethostname()} since {time.strftime('%F %T')}".encode())
                 os.fsync(file.fileno())
             yield
         finally:
             with suppress(OSError):
-                path.unlink()  # while it is locked: whoever waits for it sees below that it has gone
+                path.unlink()  # while it is locked: a waiting process notices below that it was removed
 
 
 def _locked(path: Path, busy: str) -> BinaryIO:
@@ -112,23 +113,34 @@ def _locked(path: Path, busy: str) -> BinaryIO:
     while True:
         try:
             file = path.open("ab+", buffering=0)
-        except PermissionError:  # another account left it; reading is enough for a lock
+        except PermissionError:  # created by another account; a lock needs only read access
             file = path.open("rb", buffering=0)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(path.stat(), os.fstat(file.fileno())):
                 return file
         except (BlockingIOError, PermissionError):  # the latter on SMB
-            time.sleep(0.1)  # its holder may just be saying who it is
+            time.sleep(0.1)  # its holder may be writing its name
             file.seek(0)
             holder = file.read().decode(errors="replace")
             file.close()
             raise FedtideError(f"{path.parent}: {busy}" + (f" ({holder})" if holder else "")) from None
         except OSError as error:
             if error.errno in _NO_LOCKS:
-                log.warning("%s: this file system has no locks; start no second process in it", path.parent)
+                log.warning(
+                    "%s: this file system does not support locks; do not start a second process in this folder",
+                    path.parent,
+                )
                 return file
             if error.errno not in (errno.ENOENT, errno.ESTALE):
                 file.close()
                 raise
-        file.close()  # its last holder has removed it since it was opened
+        file.close()  # removed by its last holder since it was opened
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> Path:
+    """Writes a UTF-8 text file atomically: readers find either the old file or the complete new one."""
+    path = Path(path)
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path

@@ -9,8 +9,8 @@ def weighted_rows(weight: Array, rows: Array) -> Array:
     """Σ_i weight_i rows_i: [C], [C, d] -> [d].
 
     On CPU rows are added one after the other, so that masked rows at the end add exactly nothing: neither the cohort's
-    capacity nor the number of replicas changes a bit. (A compiled sum or product orders and fuses its additions as
-    the shape suggests.) Elsewhere it is one parallel sum.
+    capacity nor the number of replicas changes a bit. (The order of additions in a compiled sum or product depends on
+    the shape.) On other devices it is one parallel sum.
     """
     return jax.lax.platform_dependent(weight, rows, cpu=_in_order, default=_at_once)
 

@@ -1,10 +1,11 @@
 """Addressed randomness: every random number is a function of (seed, purpose, round, client, counter).
 
-Nothing is consumed, so nothing depends on order: all methods meet the same availability and the same
-minibatches, chunking and cohort order change no number, and a resumed run is the run that was never
-interrupted. The function is the counter-based hash pcg4d, a bijection on 128 bits, so that distinct
-addresses never share a state; it is a handful of integer operations, cheap enough for inner loops. One more xor-shift
-than published ends it: the low bits of the published function are far from uniform.
+Nothing is consumed, so nothing depends on order: all methods get the same availability and the same
+minibatches, chunking and cohort order change no number, and a resumed run equals an uninterrupted one.
+
+The function is the counter-based hash pcg4d, a bijection on 128 bits, so that distinct
+addresses never share a state; it takes a few integer operations, cheap enough for inner loops. It ends with one more
+xor-shift than published: the low bits of the published function are far from uniform.
 
 Reference: Jarzynski and Olano, "Hash functions for GPU rendering", JCGT 9(3), 2020.
 """
@@ -55,7 +56,7 @@ class Stream(NamedTuple):
         return numbers[..., 0] if count is None else numbers
 
     def key(self) -> Array:
-        """A key for `jax.random`, for what needs one (initial models)."""
+        """A key for `jax.random`, for code that needs one (initial models)."""
         return jax.random.wrap_key_data(self.bits(0, 2), impl="threefry2x32")
 
 
@@ -69,7 +70,7 @@ def pcg4d(x: Array, y: Array, z: Array, w: Array) -> tuple[Array, Array, Array, 
 
 
 def below(words: Array, size: Array | int) -> Array:
-    """Maps random words to integers in [0, size); the bias is under size / 2²⁴ of a probability."""
+    """Maps random words to integers in [0, size); the relative bias of a probability is below size / 2²⁴."""
     numbers = (words >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
     return jnp.minimum((numbers * size).astype(jnp.int32), size - 1)
 
@@ -77,8 +78,8 @@ def below(words: Array, size: Array | int) -> Array:
 def permuted(position: Array, size: Array | int, key: Array, rounds: int = 40) -> Array:
     """Element `position` of a random permutation of range(size), without building the permutation.
 
-    Swap-or-not: in each round x meets its partner (k_r − x) mod n, and a random bit of the pair decides whether
-    they swap. Any size, any order of access, no memory; `key` is a random word.
+    Swap-or-not: in each round a random bit of the pair x and (k_r − x) mod n decides whether the two swap. Works for
+    any size and order of access, without memory; `key` is a random word.
 
     Reference: Hoang, Morris and Rogaway, "An enciphering scheme based on a card shuffle", CRYPTO 2012.
     """

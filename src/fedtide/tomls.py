@@ -5,7 +5,7 @@ from typing import Any
 
 
 def dumps(written: dict[str, Any], inline: bool = False) -> str:
-    """TOML text: plain values first, then [tables] and [[arrays of tables]], unless inline; deeper ones are inline."""
+    """TOML text: values first, then [tables] and [[arrays of tables]] unless `inline`; nested tables are inline."""
     lines = [f"{_key(key)} = {toml(value)}" for key, value in written.items() if inline or not _is_table(value)]
     for key, value in written.items():
         if _is_table(value) and not inline:
@@ -27,7 +27,7 @@ def _key(key: str) -> str:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it, on one line."""
+    """A value in TOML, on one line."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -38,4 +38,4 @@ def toml(value: Any) -> str:
         case list() | tuple():
             return "[" + ", ".join(map(toml, value)) + "]"
         case _:
-            return repr(value)  # Python writes integers, floats, inf and nan as TOML does
+            return repr(value)  # integers, floats, inf and nan are the same in Python and TOML

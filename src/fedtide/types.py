@@ -1,36 +1,48 @@
 """The values that parts exchange, and what makes a class a part.
 
-Shapes stand in brackets: N clients, C cohort rows, S training samples, d model parameters.
+Shapes are in brackets: N clients, C cohort rows, S training samples, d model parameters.
 """
 
 import dataclasses
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
 from jax import Array
 
+from fedtide.declared import Combination, Descent, LocalWork, Weighting
+from fedtide.errors import whole
 from fedtide.streams import Stream
 
 State = Any
-"""A part's state: a NamedTuple of arrays, or () for a part without one."""
+"""A part's state, with what changes from round to round: any pytree of arrays, or () for a part without state."""
 
 Params = Any
 """A model's parameters as the model keeps them: any pytree of arrays."""
+
+Weighing = Literal["fixed", "normalised", "free"]
+"""A client's weight: α_k whenever it is invited; such that weights sum to 1 in every round; neither."""
+
+QueriedLosses = Literal["minibatch", "all"] | None
+"""The samples over which candidates report their loss before the decision; None where they are not asked."""
+
+Sends = Literal["change", "model", "difference"]
+"""What w_t − w_k is: the change by training from w_t, the way to a model of its own, or the change since the client's
+last upload."""
 
 T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(dataclasses.field,))
 def part(cls: type[T]) -> type[T]:
-    """Makes a class a part: a frozen dataclass whose plain numbers are a batch axis.
+    """Makes a class a part: a frozen dataclass whose plain numbers may have batch axes.
 
     Fields typed `float`, `Array` or as another part are leaves of a pytree: they may be traced, so a grid of
-    learning rates is one compilation. Fields typed `int`, `bool`, `str`, `Literal`, `tuple` or a callable are
-    structure: another value is another program. `__post_init__` checks what a user passes; it does not run again
+    learning rates needs one compilation. Fields typed `int`, `bool`, `str`, `Literal`, `tuple` or a callable are
+    structure: another value compiles another program. `__post_init__` checks what a user passes; it does not run again
     when JAX rebuilds the part from its leaves.
     """
     data = dataclasses.dataclass(frozen=True, eq=False)(cls)
@@ -53,6 +65,11 @@ def part(cls: type[T]) -> type[T]:
     return data
 
 
+def derived(fact: Callable[[Any], T]) -> T:
+    """A declared fact that depends on the part's fields, in place of a constant."""
+    return property(fact)  # pyright: ignore[reportReturnType]
+
+
 def _is_structure(hint: Any) -> bool:
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
@@ -64,8 +81,17 @@ def _is_structure(hint: Any) -> bool:
     )
 
 
+def check_whole(part: Any, kind: str, **lowest: int) -> None:
+    """Checks a part's fields that hold whole numbers, each with the smallest that is allowed, and keeps them as Python
+    ints. None passes where it is the default."""
+    for name, low in lowest.items():
+        value = getattr(part, name)
+        if value is not None or part.__dataclass_fields__[name].default is not None:
+            object.__setattr__(part, name, whole(f"{kind}.{name}", value, low))
+
+
 class Population(NamedTuple):
-    """What there is to know about the clients. The truth (π, λ, F*) is None where the run does not provide it."""
+    """What is known about the clients. The true π, λ and F* are None where a run does not provide them."""
 
     importance: Array  # [N] target importance α, sums to 1
     sizes: Array  # [N] training samples n_k
@@ -76,52 +102,54 @@ class Population(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What the server believes about availability."""
+    """The server's estimates of availability."""
 
     availability: Array  # [N] π̂
     correlation: Array  # [N] λ̂
 
 
 class Observation(NamedTuple):
-    """What a participation policy may look at in a round."""
+    """The information that a participation policy gets in a round."""
 
     available: Array  # [N] bool
     estimate: Estimate
-    loss: Array  # [N] minibatch loss at the current model of those who were asked; 0 elsewhere
-    asked: Array  # [N] bool: whose loss was asked for (nobody's, unless the policy needs losses)
-    round: Array  # [] rounds done before this one
+    loss: Array  # [N] loss at the current model of the clients that were asked for it; 0 for the others
+    asked: Array  # [N] bool: was asked for its loss (none was, unless the policy needs losses)
+    round: Array  # [] rounds completed before this one
     stream: Stream  # random numbers of this round
+    population: Population
 
 
 class Decision(NamedTuple):
-    """Whom to invite and with what weight."""
+    """The invited clients and their weights."""
 
     invited: Array  # [N] bool, a subset of the available
     weight: Array  # [N] aggregation weight q, 0 for those not invited
 
 
 class Cohort(NamedTuple):
-    """The invited clients as rows of a fixed capacity; rows beyond them are masked."""
+    """The invited clients as rows of a fixed capacity; the remaining rows are masked."""
 
     client: Array  # [C] client of each row
     present: Array  # [C] bool
     weight: Array  # [C] aggregation weight, 0 where not present
+    importance: Array  # [C] target importance α of each row's client, whether or not it is present
 
 
 class Trained(NamedTuple):
-    """What one client's local training gives."""
+    """The result of one client's local training."""
 
     w: Array  # [d] the model after the local steps
     loss: Array  # [] mean minibatch loss over them
-    steps: Array | int  # τ_k, those it took
+    steps: Array | int  # τ_k, the number of steps taken
     mass: Array  # [] or [d] η‖a‖₁: the sum of the coefficients with which its gradients enter the change
     rate: Array | float  # [] η, the learning rate of its first step
-    row: Any = ()  # what it remembers
+    row: Any = ()  # the client's state for the next round
     message: Any = ()  # what it sends besides the model, for `Solver.close`
 
 
 class Updates(NamedTuple):
-    """What the cohort sends back, one row a client; rows that are not present are 0."""
+    """What the cohort sends back, one row per client; rows that are not present are 0."""
 
     delta: Array  # [C, d] w_t − w_k, a descent direction
     loss: Array  # [C] mean minibatch loss over the local steps
@@ -129,92 +157,66 @@ class Updates(NamedTuple):
     mass: Array  # [C] or [C, d] η‖a_k‖₁, so that delta / mass is a mean gradient
     rate: Array  # [C] η of the first local step
     message: Any = ()  # [C, …] further messages
-    round_rate: Array | tuple[()] = ()  # [] η of the round, for an aggregation that moves when it is empty
+    round_rate: Array | tuple[()] = ()  # [] η of the round, for an aggregation that also moves in empty rounds
 
 
 class Task(NamedTuple):
     """One client's local work in one round, as a solver sees it."""
 
-    steps: Array | int  # τ_k; a Python int where all clients do the same
+    steps: Array | int  # τ_k; a Python int where it is the same for all clients
     gradient: Callable[[Array, Array | int], tuple[Array, Array]]  # (w [d], step) -> (loss, gradient [d])
-    round: Array | int = 0  # rounds done before this one
-    a_pass: Array | int = 1  # steps of one pass over the client's samples
-    unroll: bool = False  # whether the loop over steps is better written out (the engine knows the device)
+    round: Array | int = 0  # rounds completed before this one
+    steps_per_epoch: Array | int = 1  # steps of one pass over the client's samples
+    unroll: bool = False  # whether to unroll the loop over steps (the engine knows the device)
 
     def elapsed(self, unit: Literal["steps", "epochs", "rounds"], step: Array | int) -> Array | int:
-        """Local steps (or passes, or rounds) before this step, for a client that takes part in every round."""
+        """Local steps (or epochs, or rounds) before this step, for a client that takes part in every round."""
         if unit == "rounds":
             return self.round
         steps = self.round * self.steps + step
-        return steps if unit == "steps" else steps // self.a_pass
+        return steps if unit == "steps" else steps // self.steps_per_epoch
 
 
 class Estimator(Protocol):
-    """Learns π̂ and λ̂ from who was there."""
+    """Estimates π̂ and λ̂ from past availability."""
 
-    @property
-    def knows(self) -> tuple[str, ...]:
-        """Which fields of `Estimate` it fills: "availability", "correlation"; the others are nan."""
-        ...
+    knows: ClassVar[tuple[str, ...]]  # the fields of `Estimate` that it fills; the others are nan
 
     def init(self, population: Population) -> State: ...
     def update(self, state: State, available: Array) -> tuple[Estimate, State]: ...
 
 
 class Participation(Protocol):
-    """Decides whom to invite, with what weight."""
+    """Decides which clients to invite, and with what weights."""
 
-    @property
-    def needs_estimates(self) -> bool:
-        """Whether it looks at π̂."""
-        ...
+    needs_estimates: ClassVar[bool]  # whether it uses π̂
+    needs_correlation: ClassVar[bool]  # whether it uses λ̂
+    needs_losses: ClassVar[QueriedLosses]
+    needs_optimum: ClassVar[bool]  # whether it can use each client's smallest loss F*_k
+    selects_by_loss: ClassVar[bool]  # whether it selects clients by their loss: the engine then records the skew
+    weighing: ClassVar[Weighing]
+    counts_invitations: ClassVar[bool]  # whether decisions depend on past invitations, which must then all be followed
 
-    @property
-    def needs_correlation(self) -> bool:
-        """Whether it looks at λ̂."""
-        ...
-
-    @property
-    def needs_losses(self) -> Literal["minibatch", "all"] | None:
-        """Whether candidates are asked for their loss before the decision, and on which of their samples."""
-        ...
-
-    @property
-    def needs_optimum(self) -> bool:
-        """Whether it can use each client's smallest loss F*_k."""
-        ...
-
-    @property
-    def selects_by_loss(self) -> bool:
-        """Whether it prefers clients by their loss: the engine then records the skew of the selection."""
-        ...
-
-    @property
-    def weighing(self) -> Literal["fixed", "normalised", "free"]:
-        """Whether a client's weight is α_k whenever it is invited, weights sum to 1 in every round, or neither."""
-        ...
-
-    @property
-    def counts_invitations(self) -> bool:
-        """Whether whom it invited before decides whom it invites: all of them must then take part."""
+    def in_theory(self, importance: np.ndarray, availability: np.ndarray, inverse: np.ndarray) -> Weighting:
+        """Its weights for predictions, from α, π and α/π̂ [N], where π̂ is the estimator's limit."""
         ...
 
     def init(self, population: Population) -> State: ...
-    def candidates(self, state: State, seen: Observation) -> Array:
-        """Mask [N] of the available clients whose loss is asked for."""
+    def candidates(self, state: State, observation: Observation) -> Array:
+        """Mask [N] of the available clients that are asked for their loss."""
         ...
 
-    def decide(self, state: State, seen: Observation) -> tuple[Decision, State]: ...
+    def decide(self, state: State, observation: Observation) -> tuple[Decision, State]: ...
     def learn(self, state: State, cohort: Cohort, updates: Updates) -> State:
         """The state after the cohort's answers."""
         ...
 
     def query_capacity(self, available: int) -> int:
-        """The most clients that can be asked for a loss when at most `available` are there."""
+        """The most clients that can be asked for a loss when at most `available` are available."""
         ...
 
     def capacity(self, available: int) -> int:
-        """The most clients that can be invited when at most `available` are there."""
+        """The most clients that can be invited when at most `available` are available."""
         ...
 
 
@@ -222,19 +224,23 @@ class Work(Protocol):
     """How much a client computes: its number of steps and the samples of each."""
 
     def fit(self, sizes: np.ndarray) -> "Work":
-        """This work for clients of these sizes; raises where they cannot do it."""
+        """The work, fitted to clients of these sizes; raises where they cannot do it."""
+        ...
+
+    def in_theory(self, sizes: np.ndarray) -> LocalWork:
+        """Its steps for predictions."""
         ...
 
     def steps(self, stream: Stream, client: Array, size: Array) -> Array | int:
-        """τ_k of these clients [C] of these sizes [C] this round; a Python int where all do the same."""
+        """τ_k of these clients [C] of these sizes [C] this round; a Python int where it is the same for all."""
         ...
 
     def most(self, size: Array) -> Array | int:
         """The most steps that clients of these sizes [N] can be asked for in a round."""
         ...
 
-    def a_pass(self, size: Array) -> Array | int:
-        """Steps of one pass over so many samples."""
+    def steps_per_epoch(self, size: Array) -> Array | int:
+        """The steps of one pass over this many samples."""
         ...
 
     def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
@@ -246,51 +252,43 @@ class Schedule(Protocol):
     """How a learning rate changes over time."""
 
     def factor(self, task: Task, step: Array | int) -> Array | float:
-        """What the rate is multiplied by at this local step; for many clients at once where `task` has [N] of them."""
+        """The factor of the rate at this local step; for many clients at once where `task` holds [N] of them."""
         ...
 
 
 class Memory(NamedTuple):
-    """What a solver remembers between rounds: a row for each client, and what all share. () where nothing."""
+    """A solver's state between rounds: a row for each client, and a part that all share. () where there is none."""
 
     client: Any = ()  # pytree of [N, …]
     shared: Any = ()
 
 
 class Solver(Protocol):
-    """What a client does with the model it receives. `work` is how much of it."""
+    """What a client does with the model it receives; `work` says how many steps it takes, and on which samples."""
+
+    sends: ClassVar[Sends]
+    starts_fresh: ClassVar[bool]  # whether only this round's gradients enter delta: delta / mass is then their mean
+    trains_absent: ClassVar[bool]  # whether unavailable clients train, too (and keep the result)
 
     @property
     def work(self) -> Work: ...
-    @property
-    def sends(self) -> Literal["change", "model", "difference"]:
-        """What w_t − w_k is: the change by training from w_t, the way to a model of its own, or the difference to
-        what the client sent last."""
-        ...
-
-    @property
-    def starts_fresh(self) -> bool:
-        """Whether all that training changes comes from this round's gradients: then delta / mass is their mean."""
-        ...
-
-    @property
-    def trains_absent(self) -> bool:
-        """Whether clients that are not there train, too (and keep the result)."""
+    def in_theory(self) -> Descent:
+        """Its steps for predictions."""
         ...
 
     def init(self, population: Population, w: Array) -> Memory:
-        """What is remembered before round 0, of which w [d] is the initial model."""
+        """The state before round 0; w [d] is the initial model."""
         ...
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained: ...
     def first_rate(self, task: Task, shared: Any) -> Array | float:
-        """`Trained.rate` of the task; for many clients at once where it has [N] of them."""
+        """`Trained.rate` of the task; for many clients at once where it holds [N] of them."""
         ...
 
     def close(
         self, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
     ) -> tuple[Any, Any]:
-        """(what all share next round, the rows to keep [C, …]) once the server has made the new model [d].
+        """(the next shared state, the rows to keep [C, …]), once the server has computed the new model [d].
 
         `before` and `after` are the rows [C, …] before and after training.
         """
@@ -300,19 +298,12 @@ class Solver(Protocol):
 class Aggregation(Protocol):
     """Turns the cohort's updates into one direction."""
 
-    @property
-    def moves_when_empty(self) -> bool:
-        """Whether a round without updates has a direction all the same (from memory); else nothing moves in it."""
-        ...
+    moves_when_empty: ClassVar[bool]  # whether a round without updates has a direction, from memory; else nothing moves
+    takes: ClassVar[tuple[Sends, ...]]  # the kinds of updates that it can combine
+    divides_by_mass: ClassVar[bool]  # whether it takes delta / mass for a mean gradient
 
-    @property
-    def takes(self) -> tuple[str, ...]:
-        """Which kinds of updates (`Solver.sends`) it can combine."""
-        ...
-
-    @property
-    def divides_by_mass(self) -> bool:
-        """Whether it takes delta / mass for a mean gradient."""
+    def in_theory(self) -> Combination:
+        """Its direction for predictions."""
         ...
 
     def init(self, population: Population, parameters: int) -> State: ...
@@ -322,14 +313,18 @@ class Aggregation(Protocol):
 class Server(Protocol):
     """Takes one step of the model along the direction."""
 
+    def in_theory(self) -> Descent:
+        """Its steps for predictions."""
+        ...
+
     def init(self, w: Array) -> State: ...
     def step(self, state: State, w: Array, direction: Array) -> tuple[Array, State]: ...
     def end_round(self, state: State, w: Array, round: Array) -> tuple[Array, State]:
-        """What happens when round number `round` (from 0) is over, whether or not anybody took part in it."""
+        """Called at the end of every round, including rounds without updates; `round` counts from 0."""
         ...
 
     def serve(self, state: State, w: Array) -> Array:
-        """The model to evaluate and to hand out, where it is not the one that trains."""
+        """The model to evaluate and return, where it differs from the one that clients train from."""
         ...
 
 
@@ -337,9 +332,9 @@ class Evaluation(NamedTuple):
     """A model's quality, client by client."""
 
     train_loss: Array  # [N] F_k(w), the penalty included
-    tested: Array  # [N] bool: has test samples, and accuracy means something
-    test_loss: Array  # [N] counts where tested
-    test_accuracy: Array  # [N] counts where tested; nan for a model that diverged
+    tested: Array  # [N] bool: has test samples, and accuracy is defined
+    test_loss: Array  # [N] meaningful where tested
+    test_accuracy: Array  # [N] meaningful where tested; nan for a model that diverged
     class_accuracy: Array | tuple[()] = ()  # [classes] over all test samples of a class; () without classes
 
 

@@ -3,26 +3,27 @@
 Every minibatch is addressed by (seed, round, client, step); none depends on what was drawn before it.
 """
 
-from typing import Any, Self
+from typing import Self
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import LARGEST, flag, require, whole
+from fedtide.declared import LocalWork
+from fedtide.errors import LARGEST, check_one_each, flag, require
 from fedtide.streams import Stream, below, permuted
-from fedtide.types import part
+from fedtide.types import check_whole, part
 
 
 class _Minibatches:
-    """Work in minibatches of `batch` samples, which clients of any size can do."""
+    """Work in minibatches of `batch` samples, for clients of any size."""
 
     batch: int
 
     def fit(self, sizes: np.ndarray) -> Self:
         return self
 
-    def a_pass(self, size: Array) -> Array:
+    def steps_per_epoch(self, size: Array) -> Array:
         return -(-jnp.asarray(size, jnp.int32) // self.batch)
 
 
@@ -43,7 +44,10 @@ class Steps(_WithReplacement):
     batch: int = 32
 
     def __post_init__(self):
-        _whole(self, count=0, batch=1)
+        check_whole(self, "work", count=0, batch=1)
+
+    def in_theory(self, sizes: np.ndarray) -> LocalWork:
+        return LocalWork(np.full(len(sizes), float(self.count)), self.batch)
 
     def steps(self, stream: Stream, client: Array, size: Array) -> int:
         return self.count
@@ -61,15 +65,17 @@ class StepsPerClient(_WithReplacement):
 
     def __post_init__(self):
         counts = np.asarray(self.counts)
-        require(counts.ndim == 1 and counts.dtype.kind in "iu", "work.counts", self.counts, "one integer a client")
+        require(counts.ndim == 1 and counts.dtype.kind in "iu", "work.counts", self.counts, "one integer per client")
         require(bool((counts >= 0).all()), "work.counts", counts.min(), "0 or more steps for every client")
-        _whole(self, batch=1)
+        check_whole(self, "work", batch=1)
         object.__setattr__(self, "counts", counts.astype(np.int32))
 
     def fit(self, sizes: np.ndarray) -> Self:
-        entries, clients = len(self.counts), len(sizes)
-        require(entries == clients, "work.counts", f"{entries} entries", f"one for each of {clients} clients")
+        check_one_each("work.counts", self.counts, len(sizes))
         return self
+
+    def in_theory(self, sizes: np.ndarray) -> LocalWork:
+        return LocalWork(np.asarray(self.counts, float), self.batch)
 
     def steps(self, stream: Stream, client: Array, size: Array) -> Array:
         return jnp.asarray(self.counts)[client]
@@ -78,9 +84,29 @@ class StepsPerClient(_WithReplacement):
         return jnp.asarray(self.counts).max()
 
 
+class _Drawn:
+    """A count from `low` to `high` (both included), uniform: drawn in each round, or with `fixed` once per client."""
+
+    low: int
+    high: int
+    fixed: bool
+
+    def __post_init__(self):
+        check_whole(self, "work", low=0, high=0, batch=1)
+        flag("work.fixed", self.fixed)
+        require(self.low <= self.high, "work.high", self.high, f"{self.low} or more, as work.low")
+
+    def in_theory(self, sizes: np.ndarray) -> LocalWork:
+        return LocalWork(seeded=self.fixed)
+
+    def drawn(self, stream: Stream, client: Array) -> Array:
+        words = (stream._replace(round=0) if self.fixed else stream).bits(client, 1)[..., 0]
+        return self.low + below(words, self.high - self.low + 1)
+
+
 @part
-class RandomSteps(_WithReplacement):
-    """`low` to `high` minibatch steps (both included), uniformly: drawn each round, or with `fixed` once a client.
+class RandomSteps(_Drawn, _WithReplacement):
+    """`low` to `high` minibatch steps (both included), uniformly: drawn each round, or with `fixed` once per client.
 
     Devices of different speed, as in FedNova's experiments. (The authors' code leaves the upper end out.)
     """
@@ -90,46 +116,23 @@ class RandomSteps(_WithReplacement):
     batch: int = 32
     fixed: bool = False
 
-    def __post_init__(self):
-        _whole(self, low=0, high=0, batch=1)
-        flag("work.fixed", self.fixed)
-        require(self.low <= self.high, "work.high", self.high, f"{self.low} or more, as work.low")
-
     def steps(self, stream: Stream, client: Array, size: Array) -> Array:
-        words = (stream._replace(round=0) if self.fixed else stream).bits(client, 1)[..., 0]
-        return self.low + below(words, self.high - self.low + 1)
+        return self.drawn(stream, client)
 
     def most(self, size: Array) -> int:
         return self.high
 
 
-@part
-class Epochs(_Minibatches):
-    """`count` passes over the client's samples, reshuffled each pass; the last minibatch of a pass may be smaller.
+class _Passes(_Minibatches):
+    """Passes over the client's samples, reshuffled each pass; the last minibatch of a pass may be smaller."""
 
-    Within a pass minibatches are not independent: theory that assumes unbiased minibatches wants `Steps`.
-    """
-
-    count: int = 1
-    batch: int = 32
-
-    def __post_init__(self):
-        _whole(self, count=0, batch=1)
-
-    def fit(self, sizes: np.ndarray) -> Self:
+    def fits(self, name: str, count: int, sizes: np.ndarray) -> None:
         passes = max(1, -(-int(sizes.max()) // self.batch))
         most = LARGEST // passes
-        require(self.count <= most, "work.count", self.count, f"at most {most:,}: a client has {passes:,} minibatches")
-        return self
-
-    def steps(self, stream: Stream, client: Array, size: Array) -> Array:
-        return self.count * self.a_pass(size)
-
-    def most(self, size: Array) -> Array:
-        return self.count * self.a_pass(size).max()
+        require(count <= most, f"work.{name}", count, f"at most {most:,}: a client has {passes:,} minibatches")
 
     def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
-        epoch, within = jnp.divmod(jnp.asarray(step, jnp.int32), self.a_pass(size))
+        epoch, within = jnp.divmod(jnp.asarray(step, jnp.int32), self.steps_per_epoch(size))
         place = within * self.batch + jnp.arange(self.batch)
         present = place < size
         key = stream.bits(client, 1, start=4 * epoch)[0]
@@ -137,25 +140,76 @@ class Epochs(_Minibatches):
 
 
 @part
+class Epochs(_Passes):
+    """`count` passes over the client's samples, reshuffled each pass; the last minibatch of a pass may be smaller.
+
+    Within a pass minibatches are not independent: use `Steps` where theory assumes unbiased minibatches.
+    """
+
+    count: int = 1
+    batch: int = 32
+
+    def __post_init__(self):
+        check_whole(self, "work", count=0, batch=1)
+
+    def fit(self, sizes: np.ndarray) -> Self:
+        self.fits("count", self.count, sizes)
+        return self
+
+    def in_theory(self, sizes: np.ndarray) -> LocalWork:
+        return LocalWork(self.count * np.ceil(sizes / self.batch))
+
+    def steps(self, stream: Stream, client: Array, size: Array) -> Array:
+        return self.count * self.steps_per_epoch(size)
+
+    def most(self, size: Array) -> Array:
+        return self.count * self.steps_per_epoch(size).max()
+
+
+@part
+class RandomEpochs(_Drawn, _Passes):
+    """`low` to `high` passes (both included), uniformly: drawn in each round, or with `fixed` once per client.
+
+    With clients of different sizes the number of steps differs by both, as in FedNova's experiments with E ~ U(2, 5).
+    """
+
+    low: int = 2
+    high: int = 5
+    batch: int = 32
+    fixed: bool = False
+
+    def fit(self, sizes: np.ndarray) -> Self:
+        self.fits("high", self.high, sizes)
+        return self
+
+    def steps(self, stream: Stream, client: Array, size: Array) -> Array:
+        return self.drawn(stream, client) * self.steps_per_epoch(size)
+
+    def most(self, size: Array) -> Array:
+        return self.high * self.steps_per_epoch(size).max()
+
+
+@part
 class FullBatch:
     """`count` steps of full gradients over all the client's samples.
 
-    `largest`, the most samples that a client has, is filled in when the federation is known.
+    `largest`, the most samples that a client has, is filled in from the federation.
     """
 
     count: int = 1
     largest: int | None = None
 
     def __post_init__(self):
-        _whole(self, count=0)
-        if self.largest is not None:
-            _whole(self, largest=1)
+        check_whole(self, "work", count=0, largest=1)
 
     def fit(self, sizes: np.ndarray) -> "FullBatch":
         most = int(sizes.max())
         if self.largest is not None:
-            require(self.largest >= most, "work.largest", self.largest, f"{most} or more: a client has so many")
+            require(self.largest >= most, "work.largest", self.largest, f"{most} or more, the most samples of a client")
         return FullBatch(self.count, self.largest or most)
+
+    def in_theory(self, sizes: np.ndarray) -> LocalWork:
+        return LocalWork(np.full(len(sizes), float(self.count)))
 
     def steps(self, stream: Stream, client: Array, size: Array) -> int:
         return self.count
@@ -163,15 +217,10 @@ class FullBatch:
     def most(self, size: Array) -> int:
         return self.count
 
-    def a_pass(self, size: Array) -> int:
+    def steps_per_epoch(self, size: Array) -> int:
         return 1
 
     def minibatch(self, stream: Stream, client: Array, size: Array, step: Array | int) -> tuple[Array, Array]:
         assert self.largest is not None, "fit() comes first"
         place = jnp.arange(self.largest)
         return jnp.minimum(place, size - 1), place < size
-
-
-def _whole(work: Any, **lowest: int) -> None:
-    for name, low in lowest.items():
-        object.__setattr__(work, name, whole(f"work.{name}", getattr(work, name), low))

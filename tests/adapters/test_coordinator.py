@@ -8,8 +8,8 @@ import pytest
 import fedtide
 from fedtide import methods
 from fedtide.adapters.coordinator import Coordinator, Update, sends_rows
-from fedtide.adapters.problem import ProblemClient, initial_model, population_of
-from fedtide.adapters.trees import named, tree_of
+from fedtide.adapters.problem import ProblemTrainer, initial_model, population_of
+from fedtide.adapters.rounds import Round
 from fedtide.aggregation import WeightedSum
 from fedtide.availability import Always, Trace
 from fedtide.estimators import Blind
@@ -17,6 +17,7 @@ from fedtide.methods.base import Method
 from fedtide.participation.base import Policy
 from fedtide.schedules import Geometric, PowerDecay
 from fedtide.servers import Optimiser
+from fedtide.simulation.trees import named, tree_of
 from fedtide.solvers import Sgd
 from fedtide.types import Decision, part
 from fedtide.work import Steps
@@ -40,16 +41,18 @@ METHODS = {
 def play(problem, method, presence, seed=0):
     """Drives a coordinator and clients through the presence matrix: (coordinator, choices)."""
     coordinator = Coordinator(method, population_of(problem), initial_model(problem, seed), seed)
-    clients = [ProblemClient(problem, method, k, seed) for k in range(coordinator.clients)]
+    trainer = ProblemTrainer(problem)
     rows = [coordinator.first_row(k) for k in range(coordinator.clients)]
     choices = []
     for t, available in enumerate(presence):
         opening = coordinator.begin(t, available)
         w, shared = coordinator.model, coordinator.shared
-        choice = coordinator.decide(opening, {int(k): clients[k].loss(w, t) for k in np.flatnonzero(opening.asked)})
+        of = [Round(method, t, node={"partition-id": k}, seed=seed) for k in range(coordinator.clients)]
+        losses = {int(k): trainer.loss(w, of[k]) for k in np.flatnonzero(opening.observation.asked)}
+        choice = coordinator.decide(opening, losses)
         answers = {}
         for k in np.flatnonzero(choice.invited).tolist():
-            trained = clients[k].train(w, t, rows[k], shared)
+            trained = trainer.train(w, of[k], rows[k], shared)
             sent = (rows[k], trained.row) if sends_rows(method) else ()
             answers[k] = Update(
                 w - trained.w, trained.loss, trained.steps, trained.mass, trained.rate, trained.message, *sent
@@ -121,7 +124,7 @@ def test_a_late_update_does_not_bring_back_its_rate(blobs):
 
 
 def test_methods_whose_clients_train_unheard_are_refused(blobs):
-    with pytest.raises(fedtide.FedtideError, match="FedPBC: its clients train in rounds"):
+    with pytest.raises(fedtide.FedtideError, match="FedPBC: its clients also train in rounds"):
         Coordinator(methods.fedpbc(), population_of(blobs), initial_model(blobs))
 
 

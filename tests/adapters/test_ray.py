@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 
 from fedtide.adapters import ray_tasks
 from fedtide.cli import app
-from fedtide.cli.running import Place
 from fedtide.files import alone
 from fedtide.simulation import engine
-from fedtide.simulation.blocks import of_all_seeds
+from fedtide.simulation.blocks import Sharing, of_all_seeds
 
 CONFIG = """
 [problem]
@@ -47,13 +46,13 @@ name = "unbiased"
 rate = 0.01
 """
 TABLES = ("rounds", "clients")
-SHIPPED = engine.run_stretch  # before fixtures give tests another one: workers have none of them
+SHIPPED = engine.run_segment  # before fixtures give tests another one: workers have none of them
 
 
 @pytest.fixture(autouse=True, scope="module")
 def shipped():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "run_stretch", SHIPPED)
+        patch.setattr(engine, "run_segment", SHIPPED)
         yield
 
 
@@ -116,7 +115,16 @@ def test_the_records_of_a_local_run(ray, config, local):
     assert "200/200 rounds" in result.stderr
     check_same(folder, local)
     about = json.loads((folder / "run.json").read_text("utf-8"))
-    assert about["command"] == f"fedtide run {config} --on ray --seeds-per-task 2 --out {folder}"
+    assert about["command"] == f"fedtide run {config} --out {folder} --on ray --seeds-per-task 2"
+
+
+def wait_until_still(path: Path) -> None:
+    """Until a file has not changed for two seconds."""
+    content, since = path.read_bytes(), time.monotonic()
+    while time.monotonic() - since < 2:
+        time.sleep(0.1)
+        if (now := path.read_bytes()) != content:
+            content, since = now, time.monotonic()
 
 
 @pytest.mark.parametrize("elsewhere", [[], pytest.param(["--on", "local"], marks=pytest.mark.slow)])
@@ -136,16 +144,17 @@ def test_stopped_and_resumed(ray, config, local, elsewhere, monkeypatch):
         patch.setattr(RoundsProgress, "__call__", stop)
         result = fedtide("run", config, "--out", folder, "--on", "ray", "--seeds-per-task", 2)
     assert result.exit_code == 130, result.output
-    assert result.stderr.splitlines()[-1] == f"stopped; go on with: fedtide resume {folder}"
-    assert json.loads((folder / "checkpoints" / "blocks.json").read_text())["on"] == Place.ray
+    assert result.stderr.splitlines()[-1] == f"stopped; resume with: fedtide resume {folder}"
+    assert json.loads((folder / "checkpoints" / "blocks.json").read_text())["on"] == "ray"
     if not elsewhere:  # an error of a worker is one line here
         state = next((folder / "checkpoints").glob("*/*/state.safetensors"))
+        wait_until_still(state)  # a worker may write once more after the driver has stopped
         state.write_bytes(state.read_bytes()[:-1])
         result = fedtide("resume", folder)
         assert result.exit_code == 2
         line = result.stderr.splitlines()[-1]
         assert line.startswith(f"error: {state}: damaged checkpoint")
-        assert line.endswith("delete its folder and resume: this method then starts anew")
+        assert line.endswith("delete its folder and resume: this method then starts again")
         shutil.rmtree(state.parent)
     result = fedtide("resume", folder, *elsewhere)
     assert result.exit_code == 0, result.output
@@ -178,7 +187,7 @@ def test_a_folder_in_which_another_process_runs(ray, config):
         result = fedtide("run", config, "--out", folder, "--on", "ray")
         assert [path.name for path in folder.iterdir()] == ["fedtide.lock"]
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1].startswith(f"error: {folder}: another run is going on in it (PID ")
+    assert result.stderr.splitlines()[-1].startswith(f"error: {folder}: another run is using it (PID ")
 
 
 def test_more_than_a_machine_has(ray, config):
@@ -193,13 +202,13 @@ def test_more_than_a_machine_has(ray, config):
 def test_a_folder_that_a_worker_does_not_see(config, tmp_path):
     """Tasks are plain functions: here a worker whose machine lacks the folders."""
     spec = ray_tasks.Spec(CONFIG, "tiny.toml", str(config.parent), str(tmp_path / "nowhere"), 1)
-    told = ray_tasks.run_block(spec, ray_tasks.Plan({}, 0, "cpu"), 0, 0, 2)
+    told = ray_tasks.run_block(spec, ray_tasks.PreparedRun({}, 0, "cpu"), 0, 0, 2)
     assert isinstance(told, ray_tasks.Failure)
     assert told.message.startswith(f"{spec.out}: not there on ")
-    told = ray_tasks.prepare(spec._replace(folder=str(tmp_path / "nowhere")), 2, {}, {}, False)
+    told = ray_tasks.prepare(spec._replace(folder=str(tmp_path / "nowhere")), Sharing(2), {}, False)
     assert isinstance(told, ray_tasks.Failure)
     assert told.message.endswith("all machines of the cluster must see the configuration's folder")
-    told = ray_tasks.prepare(spec._replace(text=CONFIG.replace("unbiased", "no_such")), 2, {}, {}, False)
+    told = ray_tasks.prepare(spec._replace(text=CONFIG.replace("unbiased", "no_such")), Sharing(2), {}, False)
     assert isinstance(told, ray_tasks.Failure)
     assert "files and data sets must be on every machine" in told.message
 

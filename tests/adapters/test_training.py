@@ -1,5 +1,7 @@
 """Train functions and gradients of users give what the method's own solver gives."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from fedtide.adapters.coordinator import Coordinator, shapes
 from fedtide.adapters.rounds import Round
 from fedtide.adapters.training import Answer, Functions, Gradients
 from fedtide.errors import FedtideError
+from fedtide.solvers import AdaptiveSteps, ControlVariate, Proximal, TailRisk
 from fedtide.types import Population
 from fedtide.work import Steps
 
@@ -20,6 +23,8 @@ METHODS = {
     "fedprox": methods.fedprox(mu=0.3, work=WORK),
     "scaffold": methods.scaffold(work=WORK),
     "fed_cvar_avg": methods.fed_cvar_avg(work=WORK, level=0.5),
+    "nested": replace(methods.fedavg(), solver=AdaptiveSteps(ControlVariate(Proximal(mu=0.3, decay=0.5, work=WORK)))),
+    "nested_tail": replace(methods.fedavg(), solver=AdaptiveSteps(TailRisk(level=0.5, work=WORK))),
 }
 
 
@@ -32,13 +37,14 @@ def gradient(arrays, samples, round):
 
 def train(arrays, round):
     """The same by hand, with the helpers of the round."""
-    w, losses = round.joined(arrays), []
+    w, m, losses = round.joined(arrays), 0.0, []
     brought = Gradients(gradient, None, None, len(DATA))
     for step in range(round.steps):
         samples = brought._minibatch(round, 1, len(DATA), step)
         loss, found = gradient(round.split(w), samples, round)
         g = round.joined(found) * np.float32(round.factor(loss)) + round.joined(round.correction)
-        w = w - np.float32(round.rate(step)) * (g + round.joined(round.pull(round.split(w))))
+        m = np.float32(round.decay) * m + g
+        w = w - np.float32(round.rate(step)) * (m + round.joined(round.pull(round.split(w))))
         losses.append(loss)
     return Answer(round.split(w), len(DATA), len(losses), float(np.mean(losses)))
 
@@ -51,6 +57,8 @@ def opened(method, t=2):
     rng = np.random.default_rng(4)
     draw = lambda leaf: rng.normal(size=leaf.shape).astype(leaf.dtype)  # noqa: E731
     row, shared = (jax.tree.map(draw, tree) for tree in (exchanged.row, exchanged.shared))
+    if hasattr(shared, "steps"):
+        shared = shared._replace(steps=np.int32(3))
     round = Round(coordinator.method, t, "b", 1, SHAPES, {}, {}, 5).opened(w, row, shared)
     return round, w, row, shared
 
@@ -77,6 +85,7 @@ def plain(arrays, round):
         (methods.fed_cvar_avg(work=WORK), "needs round.factor"),
         (methods.fednova(work=WORK), "needs round.rate"),
         (methods.focus(work=WORK), "GradientTracking takes steps that a train function cannot"),
+        (replace(methods.scaffold(), solver=ControlVariate(TailRisk(work=WORK))), "ControlVariate takes steps"),
         (methods.amplified_scaffold(work=WORK), "PeriodicControlVariate takes steps"),
     ],
 )
@@ -91,7 +100,7 @@ def test_what_a_train_function_returns_is_checked():
         "arrays, examples, steps, loss": lambda arrays, round: (arrays, 1, 1),
         "shapes of arrays": lambda arrays, round: Answer(arrays[:1], len(DATA), 1, 0.0),
         "must be floating": lambda arrays, round: Answer([a.astype(int) for a in arrays], len(DATA), 1, 0.0),
-        "has enrolled with 20": lambda arrays, round: Answer(arrays, 5, 1, 0.0),
+        "must be 20, as reported at enrolment": lambda arrays, round: Answer(arrays, 5, 1, 0.0),
     }
     for said, function in wrong.items():
         round, w, row, shared = opened(METHODS["fedavg"])

@@ -26,7 +26,7 @@ def test_it_is_the_weighted_sum_of_what_everybody_sent_last():
 
         def one(state, row):
             here, delta = row
-            cohort = Cohort(jnp.arange(3), here, jnp.where(here, alpha, 0))
+            cohort = Cohort(jnp.arange(3), here, jnp.where(here, alpha, 0), alpha)
             return rule.combine(state, cohort, Updates(delta, ones, ones, ones, ones))[::-1]
 
         return jax.lax.scan(one, rule.init(Population(alpha, ones), 2), (present, differences))[1]

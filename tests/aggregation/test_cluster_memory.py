@@ -24,7 +24,9 @@ def run(rule, weight=WEIGHT):
         present, weight, delta = row
         rate = jnp.where(present, 0.5, 0)
         updates = Updates(delta, rate, jnp.ones(CLIENTS, jnp.int32), rate, rate, round_rate=jnp.asarray(0.5))
-        direction, state = rule.combine(state, Cohort(jnp.arange(CLIENTS), present, weight), updates)
+        direction, state = rule.combine(
+            state, Cohort(jnp.arange(CLIENTS), present, weight, POPULATION.importance), updates
+        )
         return state, (direction, state)
 
     return jax.lax.scan(one, rule.init(POPULATION, DIMENSION), (PRESENT, weight, DELTA))[1]
@@ -82,7 +84,7 @@ def test_it_says_what_is_missing():
     ("build", "field"),
     [
         (lambda: ClusterMemory(0), "clusters"),
-        (lambda: ClusterMemory(2, np.array([0, 2])), "assignment"),
+        (lambda: ClusterMemory(2, np.array([0, 2])), r"assignment\[1\]"),
         (lambda: ClusterMemory(2, np.array([0.5, 1])), "assignment"),
     ],
 )

@@ -15,8 +15,9 @@ def combine(rule, weight, delta):
     weight, delta = jnp.asarray(weight, float), jnp.asarray(delta, float)
     rate = jnp.ones(len(weight))
     updates = Updates(delta, rate, jnp.ones(len(weight), jnp.int32), rate, rate, round_rate=jnp.zeros(()))
-    state = rule.init(Population(jnp.full(len(weight), 1 / len(weight)), rate), delta.shape[1])
-    return rule.combine(state, Cohort(jnp.arange(len(weight)), weight > 0, weight), updates)[0]
+    importance = jnp.full(len(weight), 1 / len(weight))
+    state = rule.init(Population(importance, rate), delta.shape[1])
+    return rule.combine(state, Cohort(jnp.arange(len(weight)), weight > 0, weight, importance), updates)[0]
 
 
 def step_length(delta, weight=None, regulariser=0.0):

@@ -33,7 +33,7 @@ def play(rule, present, client, weight, delta, rate):
         present, client, weight, delta, rate = row
         rates, nothing = jnp.where(present, rate, 0), jnp.zeros(len(present))
         updates = Updates(delta, nothing, jnp.ones(len(present), jnp.int32), rates, rates, round_rate=rate)
-        direction, state = rule.combine(state, Cohort(client, present, weight), updates)
+        direction, state = rule.combine(state, Cohort(client, present, weight, jnp.asarray(ALPHA)[client]), updates)
         return state, (direction, state)
 
     state = rule.init(Population(jnp.asarray(ALPHA), jnp.ones(CLIENTS)), delta.shape[-1])
@@ -104,7 +104,7 @@ def test_a_rate_of_zero_is_harmless():
 
 def test_waiting_ends_when_everybody_has_been_there(float64):
     waiting, state = run(LatestUpdates(wait=True))
-    waits = ~np.asarray(state.seen).all(axis=1)
+    waits = ~np.asarray(state.participated).all(axis=1)
     assert 2 < waits.sum() < ROUNDS
     assert not np.asarray(waiting)[waits].any()
     np.testing.assert_array_equal(waiting[~waits], run(LatestUpdates())[0][~waits])
@@ -129,7 +129,7 @@ def test_rows_are_written_in_place():
 
     rule, ones = LatestUpdates(), jnp.ones(4)
     state = rule.init(Population(jnp.full(371, 1 / 371), jnp.ones(371)), 53)
-    cohort = Cohort(jnp.arange(4), ones > 0, ones)
+    cohort = Cohort(jnp.arange(4), ones > 0, ones, ones / 371)
     updates = Updates(jnp.ones((4, 53)), ones, ones, ones, ones, round_rate=ones[0])
     compiled = jax.jit(rounds, donate_argnums=1).lower(rule, state, cohort, updates).compile().as_text()
     assert re.search(r"f32\[371,53\]", compiled)

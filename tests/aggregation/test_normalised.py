@@ -22,7 +22,8 @@ def combine(rule, mass, delta=DELTA):
     mass, delta = (jnp.where(PRESENT.reshape(-1, *(1,) * (a.ndim - 1)), a, 0) for a in map(jnp.asarray, (mass, delta)))
     rate = jnp.where(PRESENT, 0.1, 0)
     updates = Updates(delta, rate, jnp.ones(5, jnp.int32), mass, rate, round_rate=jnp.zeros(()))
-    return rule.combine(rule.init(POPULATION, 3), Cohort(jnp.arange(5), PRESENT, jnp.asarray(WEIGHT)), updates)[0]
+    cohort = Cohort(jnp.arange(5), PRESENT, jnp.asarray(WEIGHT), POPULATION.importance)
+    return rule.combine(rule.init(POPULATION, 3), cohort, updates)[0]
 
 
 def test_by_hand(float64):
@@ -33,7 +34,7 @@ def test_by_hand(float64):
 
 def test_weights_that_do_not_sum_to_one_only_scale(float64):
     mass = np.array([0.1, 0.5, 0.2, 0.8, 9.0])
-    fixed = Cohort(jnp.arange(5), jnp.asarray(PRESENT), jnp.asarray(WEIGHT / 3))
+    fixed = Cohort(jnp.arange(5), jnp.asarray(PRESENT), jnp.asarray(WEIGHT / 3), POPULATION.importance)
     rate = jnp.full(5, 0.1)
     updates = Updates(jnp.asarray(DELTA), rate, rate, jnp.where(PRESENT, mass, 0), rate)
     np.testing.assert_allclose(Normalised().combine((), fixed, updates)[0], combine(Normalised(), mass) / 3, rtol=1e-12)

@@ -13,7 +13,7 @@ def combine(client, present, weight, delta):
     part = WeightedSum()
     state = part.init(Population(np.ones(4) / 4, np.ones(4)), delta.shape[1])
     updates = Updates(delta, *(np.ones(len(weight), np.float32) for _ in range(4)))
-    return part.combine(state, Cohort(client, present, weight), updates)[0]
+    return part.combine(state, Cohort(client, present, weight, weight), updates)[0]
 
 
 def cohort(rows, dimension, capacity):

@@ -17,10 +17,10 @@ def test_names():
         "random_access",
         "diurnal",
         "phones",
-        "fleet",
         "trace",
         "paper_population",
         "spatial_population",
+        "fleet",
     ]
 
 

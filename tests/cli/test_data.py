@@ -51,8 +51,8 @@ def test_the_list_names_every_set_what_it_needs_and_where_it_looked(fedtide, own
     assert result.exit_code == 0
     lines = {line.split()[0]: line for line in result.stdout.splitlines() if line}
     assert set(CATALOGUE) <= lines.keys()
-    assert lines["digits"].rstrip().endswith("comes with scikit-learn")
-    assert "missing: stl10_binary.tar.gz, or the files in it; 2,640 MB to fetch" in lines["stl10"]
+    assert lines["digits"].rstrip().endswith("included in scikit-learn")
+    assert "missing: stl10_binary.tar.gz, or the files in it; 2,640 MB to download" in lines["stl10"]
     assert "missing: mnist10k.npz, or the files of mnist" in lines["mnist10k"]
     assert lines["own"].rstrip().endswith(str(own / "own.npz"))
     assert "--data-dir" in lines[str(own)]
@@ -100,7 +100,7 @@ def test_show_counts_every_sample_once(fedtide, own, tmp_path):
     assert counts[:, 0].tolist() == [0, 1, 2, 3, 4]
     assert (counts[:, 1] == counts[:, 2:].sum(1)).all()
     assert counts[:, 2:].sum(0).tolist() == [25, 25]
-    assert "5 clients, 50 samples: 10 to 10 a client" in result.stdout
+    assert "5 clients, 50 samples: 10 to 10 per client" in result.stdout
 
 
 def test_show_takes_the_arguments_of_a_partition(fedtide, own):
@@ -114,7 +114,7 @@ def test_show_takes_the_arguments_of_a_partition(fedtide, own):
     grouped = fedtide(*same, "--partition", "super_clusters", "--set", "groups=[[0], [1]]", "--concentration", 1,
                       "--set", "smallest=2")  # fmt: skip
     assert grouped.exit_code == 0
-    assert "of 1 to 1 classes" in grouped.stdout
+    assert "from 1 to 1 classes" in grouped.stdout
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
@@ -122,7 +122,7 @@ def test_show_writes_a_picture(fedtide, own, tmp_path, suffix):
     path = tmp_path / "pictures" / f"who.{suffix}"
     result = fedtide("data", "show", "own", "--data-dir", own, "--out", path)
     assert result.exit_code == 0
-    assert result.stdout.endswith(f"Picture: {path}\n")
+    assert result.stdout.endswith(f"Figure: {path}\n")
     assert path.read_bytes().startswith({"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[suffix])
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
@@ -155,8 +155,8 @@ def test_many_classes_become_a_summary(fedtide, tmp_path):
     np.savez(tmp_path / "many.npz", x=np.zeros((600, 1), np.uint8), y=y, is_test=np.zeros(600, bool))
     result = fedtide("data", "show", "many", "--data-dir", tmp_path, "--clients", 30)
     assert result.exit_code == 0
-    assert "client  samples  classes  most of" in result.stdout
-    assert "Shown: 24 of 30 clients, evenly chosen." in result.stdout
+    assert "client  samples  classes  largest classes" in result.stdout
+    assert "Shown: 24 of 30 clients, evenly spaced." in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
@@ -184,15 +184,15 @@ def test_many_classes_become_a_summary(fedtide, tmp_path):
             "error: --clients = 5000: must be at most 1,438, the samples of digits",
         ),
         (("show", "digits", "--set", "smallest"), "error: --set = 'smallest': must be KEY=VALUE"),
-        (("show", "digits", "--set", "smallest=]"), "error: --set = 'smallest=]': ']' is no TOML value, as 2, 0.5,"),
+        (("show", "digits", "--set", "smallest=]"), "error: --set = 'smallest=]': ']' is not a TOML value such as 2,"),
         (
             ("show", "digits", "--out", "who.txt"),
-            "error: file = 'who.txt': must be a name that ends with .svg, .png or",
+            "error: file = 'who.txt': must be a file name ending in .svg, .png or",
         ),
         (("show", "nowhere.toml"), "error: nowhere.toml: "),
-        (("show", "my.toml", "--clients", "3"), "error: --clients: for a data set; a configuration says how its data"),
-        (("fetch", "mnist", "digits"), "error: digits: nothing to download, it comes with scikit-learn"),
-        (("fetch", "mnits"), "error: 'mnits' is no data set; did you mean 'mnist'? known: "),
+        (("show", "my.toml", "--clients", "3"), "error: --clients: only for a data set; a configuration"),
+        (("fetch", "mnist", "digits"), "error: digits: nothing to download; it is included in scikit-learn"),
+        (("fetch", "mnits"), "error: 'mnits' is not a data set; did you mean 'mnist'? known: "),
     ],
 )
 def test_a_fault_is_one_line(fedtide, arguments, line):
@@ -207,4 +207,4 @@ def test_a_problem_without_classes_is_one_line(fedtide, config, tmp_path):
     path.write_text(IMAGES.replace('name = "digits", clients = 6, seed = 3', 'name = "quadratic"'), "utf-8")
     result = fedtide("data", "show", path)
     assert result.exit_code == 2
-    assert result.stderr == f"error: {path}: problem 'quadratic' has no classes to show\n"
+    assert result.stderr == f"error: {path}: problem 'quadratic' has no classes\n"

@@ -35,7 +35,7 @@ def test_init_says_what_comes_next(fedtide, tmp_path):
     ("arguments", "said"),
     [
         (("init", ".."), "exists and is not empty"),
-        (("init", "new", "--method", "fedpbc"), "FedPBC: its clients train in rounds that they take no part in"),
+        (("init", "new", "--method", "fedpbc"), "FedPBC: its clients also train in rounds in which they are not"),
         (("init", "new", "--clients", "a,a"), "must be different names"),
         (("up", "nowhere"), "fedtide deploy init writes one"),
         (("up", "app", "--availability", "never"), "must be always, markov, phones, fleet:DIR or trace:FILE"),
@@ -44,11 +44,11 @@ def test_init_says_what_comes_next(fedtide, tmp_path):
         (("up", "app", "--host", "0.0.0.0"), "beyond this machine only with keys"),
         (("up", "app", "--host", "fl.lan", "--tls"), "beyond this machine only with keys"),
         (("status", "nowhere"), "there is no such file"),
-        (("status", ".."), "neither an app's folder nor a ledger"),
+        (("status", ".."), "neither an app folder nor a ledger"),
         (("status", "app", "--run", "other"), "there is no run 'other' (its runs: 'run')"),
         (("node", "--host", "0.0.0.0"), "--host = '0.0.0.0': must be a loopback address"),
         (("node", "--insecure", "--superlink", "fl.lan:8443"), "--superlink = 'fl.lan': must be a loopback address"),
-        (("gateway", "app/keys"), "app/keys/ca.crt: there is no such file; fedtide deploy keys makes it"),
+        (("gateway", "app/keys"), "app/keys/ca.crt: there is no such file; fedtide deploy keys creates it"),
         (("gateway", "app/keys", "--superlink", "0.0.0.0:8000"), "--superlink = '0.0.0.0': must be a loopback address"),
         (("gateway", "app/keys", "--superlink", "8000"), "--superlink = '8000': must be HOST:PORT"),
         (("keys", "app", "--host", "h"), "give either --clients or --names"),
@@ -67,7 +67,7 @@ def test_status(fedtide, a_run):
     for place in (a_run, a_run / "state" / "ledger.db"):
         result = fedtide("deploy", "status", place)
         assert result.exit_code == 0, result.stderr
-        assert "run run · ca_fed · round 2 · 1 of 2 here, 1 counted · accuracy 0.625" in result.stdout
+        assert "run run · ca_fed · round 2 · 1 of 2 available, 1 used · accuracy 0.625" in result.stdout
         assert "no-reply ×2" in result.stdout
 
 
@@ -81,11 +81,11 @@ def test_keys_are_made_once_and_used_beyond_loopback(fedtide, a_run):
     assert "keys are never overwritten" in again.stderr
 
     from fedtide.adapters.deploy.app import read_app
-    from fedtide.adapters.deploy.tryout import plan
+    from fedtide.adapters.deploy.up import plan
 
     planned = plan(read_app("app"), host="0.0.0.0")
     assert planned.clients == []  # they are elsewhere
-    assert [path.name for path in planned.security.node_keys] == ["0", "1"]
+    assert list(planned.keys.clients) == ["0", "1"]
     assert planned.changes["keys"].endswith("keys/clients")  # names are bound to them
 
 
@@ -97,7 +97,7 @@ def test_without_keys_of_clients_nobody_is_let_in(fedtide, a_run):
     assert "beyond this machine only with keys of clients" in result.stderr
     result = fedtide("deploy", "gateway", "app/keys")
     assert result.exit_code == 2
-    assert "app/keys/clients: there is no client's public key; fedtide deploy keys makes them" in result.stderr
+    assert "app/keys/clients: there is no public key of a client; fedtide deploy keys creates them" in result.stderr
 
 
 def test_what_would_open_a_port_is_refused_before_anything_starts(fedtide, a_run, monkeypatch):
@@ -114,14 +114,14 @@ def test_what_would_open_a_port_is_refused_before_anything_starts(fedtide, a_run
     assert not (a_run / "state" / "logs").exists()
 
 
-def test_a_try_out_goes_on_where_it_stopped(a_run):
+def test_a_deployment_resumes_where_it_stopped(a_run):
     from fedtide.adapters.deploy.app import read_app
-    from fedtide.adapters.deploy.tryout import plan
+    from fedtide.adapters.deploy.up import plan
 
     planned = plan(read_app(a_run), rounds=9)
     assert planned.clients == ["0", "1"]
     assert planned.done == 2
-    assert planned.security is None
+    assert planned.keys is None
     assert planned.changes["state"] == str(a_run / "state")
     assert planned.changes["round-seconds"] == 20.0
     assert plan(read_app(a_run), availability="always").changes["round-seconds"] == 0.0
@@ -131,14 +131,14 @@ def test_a_try_out_goes_on_where_it_stopped(a_run):
 def test_only_a_finished_run_has_had_its_rounds(fedtide, a_run):
     """One that was stopped after its last round has no model yet."""
     from fedtide.adapters.deploy.app import read_app
-    from fedtide.adapters.deploy.tryout import plan
+    from fedtide.adapters.deploy.up import plan
 
     assert plan(read_app(a_run), rounds=2).done == 2
     with Ledger(a_run / "state" / "ledger.db") as ledger:
         ledger.finish_run("run")
     result = fedtide("deploy", "up", "app", "--rounds", "2")
     assert result.exit_code == 2
-    assert "run 'run' has had its 2 rounds; more of them with --rounds" in result.stderr
+    assert "run 'run' has finished its 2 rounds; choose more --rounds" in result.stderr
     assert plan(read_app(a_run), rounds=3).done == 2
 
 

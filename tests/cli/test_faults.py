@@ -21,12 +21,13 @@ def folder(tmp_path):
     ("error", "status", "line"),
     [
         (FedtideError("rate = -1: must\nbe 0 or more"), 2, "error: rate = -1: must be 0 or more"),
-        (KeyboardInterrupt(), 130, "stopped; go on with: fedtide resume DIR"),
+        (KeyboardInterrupt(), 130, "stopped; resume with: fedtide resume DIR"),
         (OSError(errno.ENOSPC, "No space left on device", "a/b"), 1,
-         "error: a/b: No space left on device; nothing was lost; free space and run: fedtide resume DIR"),
+         "error: a/b: No space left on device; the last checkpoint is intact: free some space, then run: "
+         "fedtide resume DIR"),
         (MemoryError("Unable to allocate 6.94 EiB"), 1, "error: not enough memory (Unable to allocate 6.94 EiB)"),
         (PermissionError(errno.EACCES, "Permission denied", "a/b"), 1,
-         "error: a/b: Permission denied; nothing was lost; fix it and run: fedtide resume DIR"),
+         "error: a/b: Permission denied; the last checkpoint is intact: fix this, then run: fedtide resume DIR"),
     ],
 )  # fmt: skip
 def test_one_line_and_a_status(folder, capsys, error, status, line):

@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fedtide.cli import app
-from fedtide.experiments import build, fleets, load
-from fedtide.experiments.recommendation import recommending
+from fedtide.experiments import build, load
 from fedtide.fleet import discretise, load_model
+from fedtide.fleet import fitted as fleets
+from fedtide.fleet import recommendation as recommending
 
 RUN = """\
 [problem]
@@ -98,12 +99,12 @@ def test_example_overwrites_nothing(here):
     ("arguments", "said"),
     [
         (["none.csv", "--out", "a"], "none.csv: No such file"),
-        (["log.csv", "--out", "a", "--round", "1 week"], "--round = '1 week': must be a number and a unit"),
+        (["log.csv", "--out", "a", "--round", "1 week"], "--round = '1 week': must be a number with a unit"),
         (["log.csv", "--out", "a", "--round", "0s"], "--round = '0s': must be"),
         (["log.csv", "--out", "a", "--zone", "Mars/Olympus"], "zone = 'Mars/Olympus': must be a time zone"),
         (["log.csv", "--out", "a", "--where", "kind"], "--where = 'kind': must be a name, =, and a value"),
         (["log.csv", "--out", "a", "--column", "device=phone"], "there is no column 'phone' (device)"),
-        (["log.csv", "--out", "a", "--where", "device=nobody"], "rows of other kinds)"),
+        (["log.csv", "--out", "a", "--where", "device=nobody"], "rows excluded by where)"),
         (["header.csv", "--out", "a"], "header.csv: a table without rows"),
         (["log.csv", "--out", "full"], "full: exists and is not empty; choose another --out"),
         (["log.csv", "--out", "log.csv"], "log.csv: exists and is not empty; choose another --out"),
@@ -169,7 +170,8 @@ def test_what_is_no_fleet_is_refused(here):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--worth", "-1"], "worth = -1"),
+        (["--margin", "-1"], "margin = -1"),
+        (["--worth", "1"], "--worth: renamed; use --margin"),
         (["--client-memory", "much"], "client-memory = 'much': must be a size"),
         (["--methods", "fedavgg"], "did you mean 'fedavg'"),
         (["--problem", "none.toml"], "none.toml: No such file"),
@@ -187,7 +189,7 @@ def test_recommend(fitted, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = invoke(
         "fleet", "recommend", fitted[0], "--problem", "quadratic", "--methods", "fedavg", "--rounds", 6,
-        "--seeds", 2, "--trials", 2, "--worth", 2, "--out", "out",
+        "--seeds", 2, "--trials", 2, "--margin", 2, "--out", "out",
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     files = {str(path.relative_to("out")) for path in Path("out").rglob("*") if path.is_file()}
@@ -196,8 +198,8 @@ def test_recommend(fitted, tmp_path, monkeypatch):
         "trials.parquet",
     }  # fmt: skip
     found = json.loads(Path("out/recommendation.json").read_text("utf-8"))
-    assert (found["worth"], found["rounds"], found["seeds"], found["trials"]) == (0.02, 6, 2, 2)
-    for said in ("Use FedAvg. On the recorded trace it ends at an objective of ", "When the answer would change:"):
+    assert (found["margin"], found["rounds"], found["seeds"], found["trials"]) == (0.02, 6, 2, 2)
+    for said in ("Use FedAvg. On the recorded trace, FedAvg reaches an objective of ", "What would change the answer:"):
         assert said in result.stdout
     assert set(found["edges"]) == {"FedAvg"}  # two trials have no middle
     config = Path("out/recommended.toml").read_text("utf-8")
@@ -205,8 +207,8 @@ def test_recommend(fitted, tmp_path, monkeypatch):
     page = Path("out/recommendation.html").read_text("utf-8")
     assert "--methods fedavg" in page
     assert "<strong>Use FedAvg.</strong>" in page
-    assert "--worth 2" in page
-    assert "lie at the edge of what was tried" in page
+    assert "--margin 2" in page
+    assert "at the edge of the range that was tried" in page
     assert list(build(load("out/recommended.toml")).methods) == ["FedAvg"]
 
 

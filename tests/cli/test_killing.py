@@ -41,7 +41,7 @@ def fedtide(*arguments: str) -> subprocess.Popen[bytes]:
 
 
 def checkpoints(folder: Path) -> int:
-    """How many stretches have been written."""
+    """How many segments have been written."""
     return len(list(folder.glob("checkpoints/*/rounds-*.parquet")))
 
 

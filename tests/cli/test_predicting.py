@@ -33,8 +33,8 @@ def test_it_writes_a_page_and_a_table(fedtide, config, tmp_path):
     assert [p.name for p in page.parent.iterdir()] == ["small.html"]
     text = text_of(page)
     for words in (
-        "Of 6 clients, 3 are there", "Unbiased", "headed for the target", "After 4 rounds", "Whom CA-Fed leaves out",
-        "The numbers", "What is guaranteed",
+        "Of 6 clients, 3 are available", "Unbiased", "an unbiased limit", "After 4 rounds",
+        "Clients that CA-Fed excludes", "Numbers", "Guarantees",
     ):  # fmt: skip
         assert words in text, words
     raw = page.read_text("utf-8")
@@ -63,28 +63,28 @@ def test_softmax_regression(fedtide, config, tmp_path):
     config.write_text(text.replace('"paper_population"', '"spatial_population"\nclusters = 2\nclients_per_cluster = 3'))
     result = fedtide("theory", config)
     assert result.exit_code == 0, result.output
-    said = text_of(tmp_path / "theory" / "small.html")
-    assert "Condition κ = L/μ" in said
-    assert "Joint behaviour was counted" in said
-    assert "What is guaranteed" not in said  # clients of a cluster are not independent
+    text = text_of(tmp_path / "theory" / "small.html")
+    assert "Condition κ = L/μ" in text
+    assert "Joint availability was estimated" in text
+    assert "Guarantees" not in text  # clients of a cluster are not independent
 
 
 def test_a_schedule_without_chains(fedtide, config, tmp_path):
     config.write_text(config.read_text("utf-8").replace('"paper_population"', '"cyclic"\ngroups = 2'), "utf-8")
     result = fedtide("theory", config)
     assert result.exit_code == 0, result.output
-    assert "not two-state chains" in text_of(tmp_path / "theory" / "small.html")
+    assert "not a two-state chain" in text_of(tmp_path / "theory" / "small.html")
 
 
 def test_a_model_that_theory_does_not_know(fedtide, config, tmp_path, monkeypatch):
-    monkeypatch.setattr("fedtide.experiments.foresight.family_of", lambda problem: None)
+    monkeypatch.setattr("fedtide.theory.experiment.known_problem", lambda problem: None)
     config.write_text(config.read_text("utf-8") + CA_FED, "utf-8")
     result = fedtide("theory", config)
     assert result.exit_code == 0, result.output
-    said = text_of(tmp_path / "theory" / "small.html")
-    assert "For this model only availability and the importance of clients are." in said
-    assert "Whom it leaves out depends on losses" in said
-    assert "no path is predicted" in said
+    text = text_of(tmp_path / "theory" / "small.html")
+    assert "For this model, the page shows availability and the importance of clients." in text
+    assert "Its exclusions depend on losses" in text
+    assert "No path is predicted" in text
 
 
 def test_momentum_has_a_limit_but_no_path(fedtide, config, tmp_path):

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fedtide.cli import app
-from fedtide.experiments import study
-from fedtide.experiments.claims import in_words
+from fedtide.reproduce import study
+from fedtide.reproduce.claims import in_words
 
 NAME = "slides_fedvarp"
 MINE = """
@@ -99,7 +99,7 @@ def test_a_run_leaves_numbers_and_a_page_and_prints_verdicts(done):
     for claim in claims:
         assert claim.says in page
     heading, *rows, last = result.stdout.splitlines()
-    assert heading.split() == ["verdict", "claim", "published", "ours"]
+    assert heading.split() == ["verdict", "claim", "published", "measured"]
     verdicts = ("holds", "partly", "undecided", "does not hold", "not tested")
     assert len([row for row in rows if row.startswith(verdicts)]) == len(claims)
     assert last == f"Page: {out / NAME / 'page.html'}"
@@ -117,7 +117,7 @@ def test_results_are_not_overwritten(fedtide, done):
 
 
 def test_a_study_that_is_named_twice_is_refused(fedtide):
-    assert faulty(fedtide("reproduce", NAME, NAME, "--scale", "smoke")) == "error: an experiment is named twice"
+    assert faulty(fedtide("reproduce", NAME, NAME, "--scale", "smoke")) == "error: an experiment is given twice"
 
 
 @pytest.mark.parametrize("command", ["experiments", "reproduce"])

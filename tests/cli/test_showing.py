@@ -58,7 +58,7 @@ def test_methods_lists_all_by_purpose(fedtide):
 @pytest.mark.parametrize("name", ["fednova", "stochastic_approximation", "scaffold"])
 def test_a_method_shows_its_own_local_work(fedtide, name):
     text = " ".join(fedtide("methods", name).stdout.split())
-    local = re.search(r"what a client computes in a round: (\{.*?\}), or what", text)
+    local = re.search(r"a client's local work in a round: (\{.*?\}) unless", text)
     assert local is not None
     written = REST + f'[local]\n{lines_of(local[1])}\n[[methods]]\nname = "{name}"\n'
     (method,) = build(loads(written)).methods.values()
@@ -90,7 +90,7 @@ def test_availability_lists_all(fedtide):
 def test_a_process_is_explained_and_drawn(fedtide, name):
     result = fedtide("availability", name)
     assert result.exit_code == 0
-    snippet = result.stdout.split("In a configuration")[1].split("What this example looks like")[0]
+    snippet = result.stdout.split("In a configuration")[1].split("Availability in this example")[0]
     assert tomllib.loads(snippet)["availability"]["name"] == name
     assert any(block in result.stdout for block in "█▀▄")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fedtide.experiments import trials
+from fedtide.tuning import trials
 
 TUNE = """
 [tune]
@@ -31,7 +31,7 @@ def test_tune(fedtide, tunable):
     folder = Path("tuned/small")
     assert {path.name for path in folder.iterdir()} == {"tuned.toml", "trials.parquet", "tuning.html"}
     *_, page, chosen = result.stdout.splitlines()
-    assert (page, chosen) == ("All that was tried: tuned/small/tuning.html", "Chosen: tuned/small/tuned.toml")
+    assert (page, chosen) == ("Page: tuned/small/tuning.html", "Configuration: tuned/small/tuned.toml")
     assert "16/16 rounds" in result.stderr
     assert "warning: quadratic has no samples to hold out" in result.stderr
     trials = pl.read_parquet(folder / "trials.parquet")
@@ -48,7 +48,7 @@ def test_tune(fedtide, tunable):
 
 def test_check_says_what_would_be_tried(fedtide, tunable):
     result = fedtide("check", "small.toml")
-    assert "4 trials × 1 seeds × 4 rounds a method, by training objective" in result.stdout
+    assert "4 trials × 1 seed × 4 rounds per method, by training objective" in result.stdout
     assert "FedAvg: all 4 combinations; rate (2), server_rate (2)" in result.stdout
 
 

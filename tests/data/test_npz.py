@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from fedtide.data.base import Expected
+from fedtide.data.base import Contents
 from fedtide.data.npz import is_data, read
 from fedtide.errors import FedtideError
 
@@ -28,7 +28,7 @@ def test_each_layout_is_read(tmp_path, arrays, save):
     path = tmp_path / "a.npz"
     save(path, **arrays)
     assert is_data(path)
-    x, y, test_x, test_y = read(path, Expected((4,), (2,), (2, 2), 3))
+    x, y, test_x, test_y = read(path, Contents((4,), (2,), (2, 2), 3))
     np.testing.assert_array_equal(x, X[~TEST])
     np.testing.assert_array_equal(y, Y[~TEST])
     np.testing.assert_array_equal(test_x, X[TEST])
@@ -60,7 +60,7 @@ LAYOUTS = "arrays x, y, test_x, test_y, or x_train, y_train, x_test, y_test, or 
         ({"x": X, "y": Y.astype("u8") + 2**63, "is_test": TEST}, "classes below 100,000 expected in y, 9223372036854"),
         (
             {"x": X, "y": Y, "is_test": TEST.astype(int)},
-            "is_test of booleans, one a sample, expected; int64 of shape (6,) found",
+            "is_test with one boolean per sample expected; int64 of shape (6,) found",
         ),
         ({"x": X, "y": Y, "is_test": TEST | True}, "training samples expected, none found"),
         ({"x": np.full((6, 2), np.inf), "y": Y, "is_test": TEST}, "finite numbers expected in x, NaN or ∞ found"),
@@ -101,10 +101,10 @@ def test_what_a_known_set_must_hold_is_checked(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, x=X, y=Y, is_test=TEST)
     for expected, line in (
-        (Expected((2,), (4,), (2, 2), 3), "2 training samples expected, 4 found; are train and test swapped?"),
-        (Expected((4,), (3,), (2, 2), 3), "3 test samples expected, 2 found"),
-        (Expected((4,), (2,), (3, 3), 3), "uint8 images of shape (3, 3) expected, uint8 (2, 2) found"),
-        (Expected((4,), (2,), (2, 2), 2), "labels 0 … 1 expected, 2 found at sample 2"),
+        (Contents((2,), (4,), (2, 2), 3), "2 training samples expected, 4 found; are train and test swapped?"),
+        (Contents((4,), (3,), (2, 2), 3), "3 test samples expected, 2 found"),
+        (Contents((4,), (2,), (3, 3), 3), "uint8 images of shape (3, 3) expected, uint8 (2, 2) found"),
+        (Contents((4,), (2,), (2, 2), 2), "labels 0 … 1 expected, 2 found at sample 2"),
     ):
         with pytest.raises(FedtideError) as caught:
             read(path, expected)
@@ -130,7 +130,7 @@ def test_a_member_too_large_for_a_known_set_is_not_read(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, x=np.zeros((600_000, 2), np.uint8), y=Y, is_test=TEST)
     with pytest.raises(FedtideError, match=r"a\.npz: x: too long: at most 1,054,720 bytes expected, 1,200,128 found$"):
-        read(path, Expected((4,), (6,), (2, 2, 0), 3))
+        read(path, Contents((4,), (6,), (2, 2, 0), 3))
 
 
 def test_memory_that_is_not_there_is_one_line(tmp_path, monkeypatch):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from fedtide.data.base import Expected, File
+from fedtide.data.base import Contents, File
 from fedtide.data.stl import read
 from fedtide.errors import FedtideError
 
-EXPECTED = Expected((3,), (5,), (96, 96, 3), 10)
+EXPECTED = Contents((3,), (5,), (96, 96, 3), 10)
 NAMES = ("train_X.bin", "train_y.bin", "test_X.bin", "test_y.bin")
 
 

@@ -19,7 +19,8 @@ import fedtide
 from fedtide import availability, methods
 from fedtide.cli import app
 from fedtide.experiments import build, loads
-from fedtide.experiments.study import Measure, Picture
+from fedtide.reproduce.results import MeasureName
+from fedtide.reproduce.study import FigureKind
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -217,9 +218,9 @@ def test_the_reader_s_own_study_runs_from_the_command_line(reader):
 
 def test_the_page_on_studies_explains_every_measure_and_figure():
     page = (ROOT / "docs" / "experiments.md").read_text("utf-8")
-    assert [measure for measure in get_args(Measure) if f"| `{measure}` |" not in page] == []
+    assert [measure for measure in get_args(MeasureName) if f"| `{measure}` |" not in page] == []
     drawn = page.split("`shows` says what is drawn")[1].split("\n\n")[0]
-    assert [picture for picture in get_args(Picture) if f"`{picture}`" not in drawn] == []
+    assert [picture for picture in get_args(FigureKind) if f"`{picture}`" not in drawn] == []
 
 
 def test_the_worked_example_is_as_short_as_promised():

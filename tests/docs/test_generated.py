@@ -1,5 +1,8 @@
-"""Pages say what the code says."""
+"""Generated documentation is up to date, and hand-written pages agree with the code."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -8,7 +11,7 @@ import pytest
 import fedtide
 from fedtide import aggregation, availability, estimators, methods, participation, solvers
 from fedtide.problems.models import MODELS
-from fedtide.report.statistics import SCHEMA
+from fedtide.statistics import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
 REGENERATE = "run: python docs/generate.py"
@@ -18,7 +21,7 @@ def test_generated_blocks_are_up_to_date(generator):
     pages = dict(generator.pages())
     stale = [path.name for path, text in pages.items() if path.read_text("utf-8") != text]
     assert not stale, REGENERATE
-    assert {"README.md", "methods.md", "availability.md", "configuration.md"} <= {path.name for path in pages}
+    assert {"methods.md", "availability.md", "configuration.md"} <= {path.name for path in pages}
 
 
 def test_pictures_are_up_to_date(generator):
@@ -48,20 +51,18 @@ def row_of(page: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", methods.CATALOGUE)
-def test_readme_and_guide_have_every_method_with_its_facts(name):
+def test_the_guide_has_every_method_with_its_facts(name):
     entry = methods.find(name)
-    readme = row_of((ROOT / "README.md").read_text("utf-8"), name)
-    assert entry.facts.unbiased in readme
-    assert entry.summary.rstrip(".") in readme
     guide = (ROOT / "docs" / "methods.md").read_text("utf-8").split("## All methods")[1]
     row, facts = row_of(guide, name), entry.facts
-    for told in (facts.unbiased, facts.server_memory, facts.client_memory, facts.needs):
-        assert f" | {told} |" in row
+    assert f" | {entry.summary.rstrip('.')} |" in row
+    for fact in (facts.unbiased, facts.server_memory, facts.client_memory, facts.needs):
+        assert f" | {fact} |" in row
     for message in (facts.extra_up, facts.extra_down):
         assert message in row or message == "–"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/methods.md", "docs/configuration.md", "docs/experiments.md"])
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/methods.md", "docs/configuration.md", "docs/experiments.md"])
 def test_rows_have_as_many_cells_as_their_table_has_headings(page):
     table: int | None = None
     for line in (ROOT / page).read_text("utf-8").splitlines():
@@ -124,3 +125,19 @@ def test_the_summary_has_the_documented_columns():
     for name in SCHEMA:
         stem = name.removesuffix("_low").removesuffix("_high")
         assert f"`{stem}`" in section or stem in ("method", "metric", "baseline", "round", "seeds", "diverged")
+
+
+def test_the_walks_of_the_architecture_are_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    rounds, recommend = (re.findall(r"^\d+\. `(src/[^`]+)`", part, re.M) for part in page.split("\n## ")[1:3])
+    assert (len(rounds), len(recommend) <= 20) == (13, True)
+    assert [name for name in (*rounds, *recommend) if not (ROOT / name).is_file()] == []
+
+
+def test_the_walk_of_recommend_is_what_it_imports():
+    """What is listed under `fleet recommend` is imported by it: a file that moved away would be missed."""
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8").split("\n## ")[2]
+    listed = re.findall(r"`src/(fedtide/[^`]+)\.py`", page)
+    code = "import sys, fedtide.cli.recommending, fedtide.fleet.recommendation; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in listed if name.replace("/", ".") not in loaded] == []

@@ -1,9 +1,9 @@
-"""The pages of the reproductions say what the stored results say."""
+"""The pages of the reproductions agree with the stored results."""
 
 import json
 from pathlib import Path
 
-from fedtide.experiments import study
+from fedtide.reproduce import results, study
 
 ROOT = Path(__file__).resolve().parents[2]
 REGENERATE = "run: python docs/generate.py"
@@ -24,36 +24,37 @@ def test_every_claim_has_a_row_with_its_verdict(reproduce):
         for name, one in found.items():
             assert f"{{ #{name} }}" in page
             for claim in one.claims:
-                said, published = (text.replace("|", "\\|") for text in (claim.says, claim.published))
+                claimed, published = (text.replace("|", "\\|") for text in (claim.says, claim.published))
                 for text in (page, summary):
-                    assert any(said in row and f"{published} |" in row for row in text.splitlines()), claim.says
+                    assert any(claimed in row and f"{published} |" in row for row in text.splitlines()), claim.says
 
 
-def test_stored_results_are_those_of_packaged_studies_and_small(reproduce):
+def test_stored_results_are_those_of_packaged_studies_and_small(reproduce, tmp_path):
     paths = sorted((reproduce.FOLDER / "data").glob("*.json"))
     assert [path.stem for path in paths] == sorted(study.names())
     for path in paths:
         text = path.read_text("utf-8")
-        found = json.loads(text)
-        assert found["name"] == path.stem
+        found = results.read(path)
+        assert found.name == path.stem
+        assert found.write(tmp_path / path.name, separators=(",", ":")).read_text("utf-8") == text
         assert path.stat().st_size < 500_000
-        assert '"/' not in text  # names of files, not where they lay
+        assert '"/' not in text  # names of files without folders
 
 
 def test_stored_results_were_run_as_the_studies_say(reproduce):
     for name in study.names():
         found = reproduce.stored(name)
-        planned = study.plan(name, found["scale"])
-        assert found["draws"] == planned.draws, name
-        assert [case["label"] for case in found["cases"]] == [panel.label for panel in planned.panels]
-        for case, panel in zip(found["cases"], planned.panels, strict=True):
+        planned = study.plan(name, found.scale)
+        assert found.draws == planned.draws, name
+        assert [case.label for case in found.cases] == [panel.label for panel in planned.panels]
+        for case, panel in zip(found.cases, planned.panels, strict=True):
             config = panel.config
-            assert (case["rounds"][-1], case["seeds"]) == (config.run.rounds, config.run.seeds), name
-            assert case["local"] == json.loads(json.dumps(config.local.model_dump(exclude_none=True))), name
+            assert (case.rounds[-1], case.seeds) == (config.run.rounds, config.run.seeds), name
+            assert case.local == json.loads(json.dumps(config.local.model_dump(exclude_none=True))), name
             written = [m.model_dump(exclude_unset=True) for m in config.methods]
             written = [{key: value for key, value in one.items() if key != "tune"} for one in written]
-            assert [m["written"] for m in case["methods"]] == json.loads(json.dumps(written)), name
-            assert {m["tuned"]["trials"] for m in case["methods"] if m["tuned"]} <= {config.tune.trials}, name
+            assert [m.written for m in case.methods] == json.loads(json.dumps(written)), name
+            assert {m.tuned.trials for m in case.methods if m.tuned} <= {config.tune.trials}, name
     for path in reproduce.PICTURES.glob("*.svg"):
         assert path.stat().st_size < 100_000, path.name
 
@@ -62,7 +63,7 @@ def test_a_study_without_results_says_so(reproduce, monkeypatch):
     name = study.names()[0]
     reproduce.judged.cache_clear()
     monkeypatch.setattr(reproduce, "stored", lambda name: None)
-    monkeypatch.setattr(reproduce, "remarks", lambda: {name: {"not_run": "The trace is not public."}})
+    monkeypatch.setattr(reproduce, "remarks", lambda: {name: reproduce.Remarks(not_run="The trace is not public.")})
     page = "\n".join(reproduce._study(name, study.load_study(name)[1]))
     assert "*Not run: The trace is not public.*" in page
     assert page.count("○\u00a0not\u00a0tested | The trace is not public. |") == len(study.load_study(name)[1].claims)

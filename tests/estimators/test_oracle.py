@@ -21,5 +21,5 @@ def test_knows_the_truth():
 def test_without_a_truth_it_says_so():
     cyclic = Cyclic([0, 1])
     people = Population(jnp.full(2, 0.5), jnp.ones(2), jnp.asarray(cyclic.availability), cyclic.correlation)
-    with pytest.raises(FedtideError, match="no stationary π and λ to reveal; use Bayesian"):
+    with pytest.raises(FedtideError, match="no known stationary π and λ; use one such as Bayesian"):
         Oracle().init(people)

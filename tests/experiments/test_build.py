@@ -15,7 +15,7 @@ from fedtide.experiments.build import located
 from fedtide.participation import Subsample
 from fedtide.partitioners import CATALOGUE
 from fedtide.solvers import Proximal
-from fedtide.work import Epochs, FullBatch, RandomSteps, Steps, StepsPerClient
+from fedtide.work import Epochs, FullBatch, RandomEpochs, RandomSteps, Steps, StepsPerClient
 
 
 def test_what_is_named_is_built(small):
@@ -38,6 +38,7 @@ def test_what_is_named_is_built(small):
         ("steps = {low = 1, high = 3}\nbatch = 8", "", RandomSteps(1, 3, 8)),
         ("steps = 2", "local = {steps = {low = 1, high = 3, fixed = true}}", RandomSteps(1, 3, 32, True)),
         ("epochs = 3", "", Epochs(3, 32)),
+        ("epochs = {low = 2, high = 5}\nbatch = 8", "", RandomEpochs(2, 5, 8)),
         ('steps = 3\nbatch = "all"', "", FullBatch(3)),
         ("steps = 2\nbatch = 8", "local = {epochs = 1}", Epochs(1, 8)),
         ("epochs = 2\nbatch = 8", "local = {batch = 4}", Epochs(2, 4)),
@@ -155,7 +156,7 @@ _BUILD_ERRORS = [
      "problem.name: 'synthetic_leav' is unknown; did you mean 'synthetic_leaf'? known: "
      f"{', '.join(sorted(problems.CATALOGUE))}"),
     ("largest = 60", "gama = 0.5",
-     "problem.gama: unknown; did you mean 'gamma'? known: classes, clients, delta, gamma, importance, "
+     "problem.gama: unknown; did you mean 'gamma'? known: classes, clients, delta, gamma, iid, importance, "
      "inputs, largest, name, ridge, seed"),
     ("largest = 60", "gamma = -0.5", "problem: gamma = -0.5: must be 0 or more"),
     ('name = "paper_population"', 'name = "paper_population"\nclients = 6',
@@ -180,13 +181,13 @@ _BUILD_ERRORS = [
     ('label = "two clients"', 'label = "__metadata__"',
      "methods[1].label = '__metadata__': must be a non-empty text other than __metadata__"),
     ('label = "two clients"\n', "",
-     "methods[1].label: 'FedAvg' is taken by methods[0]; give each its own label"),
-    ("steps = 2", "steps = 2\nepochs = 1", "local: steps and epochs exclude each other; give one"),
+     "methods[1].label: 'FedAvg' is also the label of methods[0]; labels must be unique"),
+    ("steps = 2", "steps = 2\nepochs = 1", "local: steps and epochs are mutually exclusive; give one"),
     ("steps = 2", "steps = [1, 2]", "local: work.counts = '2 entries': must be one for each of 8 clients"),
     ("batch = 8", 'batch = "all"\nsteps = [1]',
-     'local: batch = "all" needs one number of steps, the same for all clients'),
+     'local: batch = "all" requires a single number of steps for all clients'),
     ("steps = 2\nbatch = 8", 'steps = {low = 1, high = 3}\nbatch = "all"',
-     'local: batch = "all" needs one number of steps, the same for all clients'),
+     'local: batch = "all" requires a single number of steps for all clients'),
     ("steps = 2", "steps = {low = 3, high = 1}", "local: work.high = 1: must be 3 or more, as work.low"),
 ]  # fmt: skip
 

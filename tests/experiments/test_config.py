@@ -76,10 +76,10 @@ def test_adjusted_changes_the_run_and_its_text(small):
          "run.history = -1: must be a number of rounds observed before the first, 0 to 10,000,000"),
         ("steps = 2", "stepz = 2", "local.stepz: unknown; did you mean 'steps'? known: batch, epochs, steps"),
         ("steps = 2", "steps = [1, -2]",
-         "local.steps = [1, -2]: must be a number of minibatch steps, 0 or more, a list with one for each client, "
+         "local.steps = [1, -2]: must be a number of minibatch steps, 0 or more, a list with one number per client, "
          "or a table {low, high} (and fixed = true) to draw them from"),
         ("steps = 2", "steps = {low = 1}",
-         "local.steps = {'low': 1}: must be a number of minibatch steps, 0 or more, a list with one for each client, "
+         "local.steps = {'low': 1}: must be a number of minibatch steps, 0 or more, a list with one number per client, "
          "or a table {low, high} (and fixed = true) to draw them from"),
         ("steps = 2", "steps = {low = 1, hgh = 2}",
          "local.steps.hgh: unknown; did you mean 'high'? known: fixed, high, low"),

@@ -7,7 +7,8 @@ import pytest
 
 from fedtide.errors import InvalidInput
 from fedtide.fleet import diagnose, resemble
-from fedtide.fleet.theory_words import rounds_until_known
+from fedtide.fleet.diagnosis.findings import plain
+from fedtide.fleet.diagnosis.nulls import rounds_until_known
 
 NAMES = ("order", "homogeneity", "week", "dwell", "day_later", "together", "together_after_clock")
 
@@ -46,7 +47,7 @@ def test_second_order_is_found(model_by_hand):
     finding = _findings(model_by_hand(here))["order"]
     assert finding.holds is False
     assert finding.statistic > 0.5
-    assert "the round before matters" in finding.sentence
+    assert "the previous round matters" in finding.sentence
 
 
 def test_stays_of_constant_length_are_found(model_by_hand):
@@ -58,9 +59,9 @@ def test_stays_of_constant_length_are_found(model_by_hand):
         here[t] = left > 0
     finding = _findings(model_by_hand(here))["dwell"]
     assert finding.holds is False
-    assert finding.figure["leaving"]["recorded"][0] == 0
-    assert finding.figure["leaving"]["recorded"][3] > 1.5
-    assert finding.figure["stays"]["recorded"][5] == 1  # nobody leaves before
+    assert finding.figure.rates.leaving.recorded[0] == 0
+    assert finding.figure.rates.leaving.recorded[3] > 1.5
+    assert finding.figure.stays.recorded[5] == 1  # nobody leaves before
 
 
 def test_devices_that_follow_one_another_are_found(model_by_hand, chains):
@@ -87,12 +88,13 @@ def test_weekends_are_compared_when_there_are_two_and_a_date(model_by_hand, chai
 def test_equal_seeds_equal_findings_and_figures_are_plain(model_by_hand, chains, hide):
     model = model_by_hand(hide(chains(200, 20, 7), 7))
     told: list[tuple[int, int]] = []
-    first = diagnose(model, simulated=39, progress=lambda done, total: told.append((done, total)))
-    assert first == diagnose(model, simulated=39)
-    assert first != diagnose(model, simulated=39, seed=1)
+    found = diagnose(model, simulated=39, progress=lambda done, total: told.append((done, total)))
+    first = plain(found)
+    assert first == plain(diagnose(model, simulated=39))
+    assert first != plain(diagnose(model, simulated=39, seed=1))
     assert told[-1] == (78, 78)
-    assert tuple(finding.name for finding in first.findings) == NAMES
-    json.dumps([finding._asdict() for finding in first.findings], allow_nan=False)
+    assert tuple(finding.name for finding in found.findings) == NAMES
+    json.dumps(first, allow_nan=False)
 
 
 def test_large_fleets_are_sampled(model_by_hand, chains):
@@ -104,9 +106,9 @@ def test_large_fleets_are_sampled(model_by_hand, chains):
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (np.zeros((200, 5)), "no device was seen to come"),
-        (np.ones((200, 5)), "no device was seen to come"),
-        (np.full((200, 5), -1), "no device was seen to come"),
+        (np.zeros((200, 5)), "no device was observed both"),
+        (np.ones((200, 5)), "no device was observed both"),
+        (np.full((200, 5), -1), "no device was observed both"),
         (np.random.default_rng(0).integers(0, 2, (200, 1)), "only one device"),
         (np.random.default_rng(0).integers(0, 2, (12, 9)), "12 rounds are too few"),
     ],
@@ -135,10 +137,12 @@ def test_any_record_gets_answers_that_can_be_written(model_by_hand, seed):
     record = np.where(generator.random(record.shape) < generator.choice([0, 0.3, 0.9]), -1, record)
     model = model_by_hand(record, int(generator.choice([60, 1800, 7200, 86_400])), zone="Europe/Paris")
     found = diagnose(model, simulated=39)
-    json.dumps([finding._asdict() for finding in found.findings], allow_nan=False)
-    assert "nan" not in " ".join([finding.sentence for finding in found.findings] + list(found.theory))
+    json.dumps(plain(found), allow_nan=False)
+    assert "nan" not in " ".join(
+        [finding.sentence for finding in found.findings] + [each.text for each in found.theory]
+    )
     checks, curves = resemble(model, [generator.random(record.shape) < 0.3 for _ in range(3)])
-    json.dumps([[check._asdict() for check in checks], curves], allow_nan=False)
+    json.dumps(plain((checks, curves)), allow_nan=False)
 
 
 def test_too_few_simulated_fleets_are_refused(model_by_hand):
@@ -148,15 +152,15 @@ def test_too_few_simulated_fleets_are_refused(model_by_hand):
 
 def test_the_theory_names_devices_that_are_never_here(model_by_hand, chains):
     record = np.concatenate([chains(200, 18, 10), np.zeros((200, 2), bool)], 1)
-    theory = " ".join(diagnose(model_by_hand(record), simulated=39).theory)
-    assert "2 of 20 devices were never here (10 %)" in theory
+    theory = " ".join(each.text for each in diagnose(model_by_hand(record), simulated=39).theory)
+    assert "2 of 20 devices were never available." in theory
 
 
 def test_lambda_is_known_after_as_many_rounds_as_stated():
     """300 chains, each as long as needed for ± 0.1: the estimate is that close for 95 %; ± 4 % is three standard
     errors (error rate 0.3 %)."""
     pi, lam = 0.3, 0.6
-    rounds = int(rounds_until_known(np.array(pi), np.array(lam)))
+    rounds = int(rounds_until_known(np.array(pi), np.array(lam), 0.1))
     generator = np.random.default_rng(11)
     here = generator.random((1, 300)) < pi
     for _ in range(rounds):

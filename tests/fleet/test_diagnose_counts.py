@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from fedtide.fleet import dwell, homogeneity, order
-from fedtide.fleet.contrasts import above, apart, likelihood_ratio, pooled, rejections, tally, transitions
-from fedtide.fleet.nulls import Chains, chunks, evidence, read_clock, simulate, steady
-from fedtide.fleet.recurrence import autocorrelation
+from fedtide.fleet.diagnosis import rates
+from fedtide.fleet.diagnosis.contrasts import above, apart, likelihood_ratio, pooled, rejections, tally, transitions
+from fedtide.fleet.diagnosis.nulls import Chains, chunks, evidence, read_clock, simulate, steady
+from fedtide.fleet.diagnosis.recurrence import autocorrelation
+from fedtide.fleet.diagnosis.together import independent, number_available, variance_ratio
 from fedtide.fleet.slots import Slots
-from fedtide.fleet.together import independent, number_here, variance_ratio
 
 
 def _found(record, round_seconds=1800, zone=None):
@@ -46,15 +46,15 @@ def test_the_likelihood_ratio_is_that_of_contingency_tables():
 def test_a_ratio_without_differences_is_zero():
     counts = np.ones((2, 2, 2, 1, 1), int) * np.array([3, 6])[:, None, None, None, None]
     assert likelihood_ratio(counts).item() == pytest.approx(0, abs=1e-9)
-    assert pooled(counts).ratio == pytest.approx(np.ones((1, 2, 2)))
-    assert pooled(counts).distance == pytest.approx([0])
+    assert pooled(counts)[0] == pytest.approx(np.ones((1, 2, 2)))
+    assert pooled(counts)[1] == pytest.approx([0])
 
 
 def test_pooling_compares_each_device_with_itself():
     # One device always changes and is only in group 0; the other never does and is only in group 1.
     counts = np.zeros((2, 2, 2, 1, 2), int)
     counts[0, 0, 1, 0, 0] = counts[1, 0, 0, 0, 1] = 10
-    ratio = pooled(counts).ratio[0, :, 0]
+    ratio = pooled(counts)[0][0, :, 0]
     assert ratio[0] == 1
     assert np.isnan(ratio[1])  # nothing expected, nothing found
 
@@ -62,8 +62,8 @@ def test_pooling_compares_each_device_with_itself():
 def test_blocks_of_the_day_are_those_of_the_round_arrived_in():
     record = np.zeros(96, np.int8)
     record[12] = 1  # arrives at 6 h, leaves at 6:30
-    measured = homogeneity.measure(_found(record).here, _found(record))
-    arrive, leave = measured["rates"][0, :, 0], measured["rates"][0, :, 1]
+    measured = rates.measure_day(_found(record).here, _found(record))
+    arrive, leave = measured.rates[0, :, 0], measured.rates[0, :, 1]
     assert arrive[1] == pytest.approx(1 / (23 / 94))  # of 94 pairs that begin away, 23 end between 6 and 12 h
     assert arrive[[0, 2, 3]] == pytest.approx(0)
     assert leave[1] == 1
@@ -72,17 +72,17 @@ def test_blocks_of_the_day_are_those_of_the_round_arrived_in():
 @pytest.mark.parametrize("hours", [12, 47])
 def test_a_record_under_two_days_says_nothing_about_the_day(hours):
     found = _found(np.zeros(2 * hours, np.int8))
-    assert homogeneity.measure(found.here, found) == {}
+    assert found.day_unreadable("homogeneity") == ("homogeneity", "short record", (hours / 24,))
 
 
 def test_ages_are_known_only_after_a_change():
     found = _found([1, 1, 0, 0, 0, -1, 0, 0, 1, 1])
-    assert dwell.ages(found.here, found.seen)[:, 0, 0].tolist() == [0, 0, 1, 2, 3, 0, 0, 0, 1, 2]
+    assert rates.ages(found.here, found.seen)[:, 0, 0].tolist() == [0, 0, 1, 2, 3, 0, 0, 0, 1, 2]
 
 
 def test_runs_count_ends_seen_and_leave_out_unknown_beginnings():
     found = _found([1, 0, 0, 1, 0, 0, 0, -1, 0, 1, 1])
-    table = dwell.runs(found.here, found.seen, dwell.ages(found.here, found.seen), 5)[0]
+    table = rates.runs(found.here, found.seen, rates.ages(found.here, found.seen), 5)[0]
     # Absences: one of 2 rounds, one of 3 or more that is lost from sight. Stays: one of 1 round, one that goes on.
     assert table[0, 1].tolist() == [2, 0]
     assert table[0, 2].tolist() == [1, 1]
@@ -94,7 +94,7 @@ def test_runs_count_ends_seen_and_leave_out_unknown_beginnings():
 def test_survival_is_kaplan_and_meiers():
     table = np.zeros((6, 2), int)
     table[1:4] = [[80, 20], [30, 30], [20, 10]]  # 100 begin, 80 go on of which 20 are lost, …
-    assert dwell.survival(table) == pytest.approx([1, 0.8, 0.4, 0.4 * 2 / 3, np.nan, np.nan], nan_ok=True)
+    assert rates.survival(table) == pytest.approx([1, 0.8, 0.4, 0.4 * 2 / 3, np.nan, np.nan], nan_ok=True)
 
 
 def test_autocorrelation_is_that_of_the_sums():
@@ -109,11 +109,11 @@ def test_autocorrelation_is_that_of_the_sums():
     assert expected[0] == pytest.approx(1)
 
 
-def test_the_variance_of_the_number_here_by_hand():
+def test_the_variance_of_the_number_available_by_hand():
     record = np.tile([[1, 0], [0, 1]], (1, 3))  # six devices at π = ½; three are here in each round: no variance
     record = np.concatenate([record, 1 - record])
     found = _found(record)
-    number = number_here(found.here, found.seen)
+    number = number_available(found.here, found.seen)
     expected, variance = independent(found.here, found.seen)
     assert expected[:, 0].tolist() == [3] * 4
     assert variance[:, 0].tolist() == [1.5] * 4
@@ -149,7 +149,7 @@ def test_chains_are_fitted_to_pairs_that_were_observed():
 
 
 def test_fleets_come_in_chunks_of_bounded_size(monkeypatch):
-    monkeypatch.setattr("fedtide.fleet.nulls.ENTRIES", 1000)
+    monkeypatch.setattr("fedtide.fleet.diagnosis.nulls.ENTRIES", 1000)
     chain = Chains(np.full((1, 5), 0.5), np.zeros(5))
     assert [len(part[0]) for part in chunks(chain, 50, 10, np.random.default_rng(0))] == [4, 4, 2]
 
@@ -168,5 +168,5 @@ def test_p_values_count_the_record_in():
 
 def test_order_needs_memory_of_two_rounds():
     found = _found(np.tile([1, 1, 0, 0], 30))  # knows its next state from the last two, not from the last
-    measured = order.measure(found.here, found)
-    assert measured["ratio"].item() == pytest.approx(2 * 118 * np.log(2), rel=0.01)
+    measured = rates.measure_order(found.here, found)
+    assert measured.ratio.item() == pytest.approx(2 * 118 * np.log(2), rel=0.01)

@@ -6,10 +6,10 @@ from scipy.stats import beta, norm
 
 from fedtide.errors import InvalidInput
 from fedtide.fleet import Account, Issue, Slots, fit
-from fedtide.fleet.chain import Grid, Prior, grid, log_likelihood, posterior, weights
-from fedtide.fleet.counts import Pairs, count
-from fedtide.fleet.population import population
-from fedtide.fleet.profile import profile
+from fedtide.fleet.fitting.chain import PosteriorGrid, Prior, grid, log_likelihood, posterior, weights
+from fedtide.fleet.fitting.counts import Pairs, count
+from fedtide.fleet.fitting.population import population
+from fedtide.fleet.fitting.profile import profile
 
 HALF_HOUR = 0.5
 
@@ -116,7 +116,7 @@ def test_devices_that_never_move_do_not_narrow_the_fleet():
     values = []
     for sigma in (fleet.prior.sigma, fleet.prior.sigma / 5):
         v = np.tile(np.log(fleet.prior.hours) + sigma * np.linspace(-6, 6, 41), (50, 1))
-        dense = Grid(u, v, log_likelihood(pairs, u, v, HALF_HOUR))
+        dense = PosteriorGrid(u, v, log_likelihood(pairs, u, v, HALF_HOUR))
         values.append(weights(dense, fleet.prior._replace(sigma=sigma))[1].sum())
     own = weights(grid(pairs, fleet.prior, HALF_HOUR), fleet.prior)[1].sum()
     assert own == pytest.approx(values[0], abs=1)
@@ -188,8 +188,8 @@ def test_the_model_of_a_record():
     table = model.devices
     assert table["kind"][:6].to_list() == ["never", "always", "brief", "seldom", "brief", "regular"]
     assert model.source == "log.csv"
-    assert model.account["issues"][0]["examples"] == ["row 4"]
-    assert model.account["notes"][0] == "n"
+    assert model.account.issues[0].examples == ("row 4",)
+    assert model.account.notes[0] == "n"
     assert model.distribution.negative == 1
     assert table["raw_correlation"][5] == -1
     assert table["raw_correlation"][0] is None
@@ -235,7 +235,7 @@ def test_the_hours_of_the_day():
     state[(at > 6)[:, None] & (np.arange(400) >= 300)] = -1
     found, notes = profile(slots(state))
     assert found.weekday is None
-    assert "too short for a profile over the week" in notes[0]
+    assert "too short for a weekly profile" in notes[0]
     assert found.share[3] > found.share[7] - 0.01  # the counted share is fooled: d rises by .27 in between
     # Each hour has 10 days × 2 rounds of 300 devices or more: a standard error of about .03 of d, 4.5 of them.
     np.testing.assert_allclose(found.hour, hour - hour.mean(), atol=0.14)

@@ -3,8 +3,8 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from fedtide.fleet import Slots
-from fedtide.fleet.clusters import together
-from fedtide.fleet.normal import both_here, coupling
+from fedtide.fleet.fitting.clusters import together
+from fedtide.fleet.process.normal import both_here, coupling
 
 DAY = 1 + 0.6 * np.sin(np.arange(24) * np.pi / 12)
 ROUNDS, DEVICES = 14 * 24, 60  # hours

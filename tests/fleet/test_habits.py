@@ -6,13 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedtide.availability import Fleet
 from fedtide.errors import InvalidInput
-from fedtide.fleet import Habits, Slots, fit
-from fedtide.fleet.habits import Recurring, clock_without, habits, own_days
+from fedtide.fleet import Fleet, Habits, Slots, fit
+from fedtide.fleet.fitting.habits import Recurring, clock_without, habits, own_days
 from fedtide.fleet.model import Profile
-from fedtide.fleet.simulable import simulable
-from fedtide.fleet.waves import RANGE, balance, bent, drawn, waves
+from fedtide.fleet.process.simulable import simulable
+from fedtide.fleet.process.waves import RANGE, balance, bent, drawn, waves
 
 DEVICES, ROUNDS = 80, 48 * 7
 DAY = 0.4 * np.sin(2 * np.pi * np.arange(24) / 24)
@@ -112,8 +111,8 @@ def test_a_fit_finds_habits_of_devices_that_differ():
     assert np.corrcoef(days[often, :2].ravel(), habit[often, :2].ravel())[0, 1] > 0.4  # null: ± .1
     again = Fleet.of(found)
     assert again.habit is not None
-    if found.stays is not None:
-        assert again.turns is not None
+    assert found.stays is None  # chains: their runs are geometric, whatever their hours
+    assert again.turns is None
 
 
 def test_a_record_that_recurs_no_more_than_plain_fleets_has_no_sigma():

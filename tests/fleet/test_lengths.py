@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from fedtide.availability import Fleet
-from fedtide.fleet import Lengths, Slots
-from fedtide.fleet.lengths import lengths, supported
+from fedtide.fleet import Fleet, Lengths, Slots
+from fedtide.fleet.diagnosis.together import pair_correlation
+from fedtide.fleet.fitting.counts import DeviceCounts, Pairs
+from fedtide.fleet.fitting.lengths import lengths, supported
+from fedtide.fleet.fitting.spread import spread_out, stretched
 from fedtide.fleet.model import Profile
-from fedtide.fleet.runs import again, expected, law
-from fedtide.fleet.simulable import going_on, whole_runs
-from fedtide.fleet.spread import Seen, spread_out, stretched
-from fedtide.fleet.together import pair_correlation
+from fedtide.fleet.process.run_lengths import again, expected, law
+from fedtide.fleet.process.simulable import going_on, whole_runs
 
 FLAT = Profile(np.zeros(24), np.zeros(24), np.zeros(24), None)
 
@@ -109,9 +109,11 @@ def test_spread_devices_are_here_and_change_as_often_as_recorded():
     here = np.round(0.97 * pi * observed).astype(int)
     here[0] = 0
     pairs = observed - 1
-    changes = int(2 * (pairs * pi * (1 - pi) * (1 - lam)).sum())
-    seen = Seen(observed, here, pairs, changes)
-    wide, hours = spread_out(pi, np.full(50, 0.05), lam, np.full(50, 0.05), seen, 0.5)
+    moves = np.rint(2 * pairs * pi * (1 - pi) * (1 - lam))
+    changes = int(moves.sum())
+    transitions = Pairs(np.zeros((2, 50)), np.ones(1), np.stack([pairs - moves, moves, 0 * moves, 0 * moves])[None])
+    counts = DeviceCounts(observed, here, moves, transitions)
+    wide, hours = spread_out(pi, np.full(50, 0.05), lam, np.full(50, 0.05), counts, 0.5)
     assert (wide * observed)[1:].sum() == pytest.approx(here.sum(), rel=1e-6)
     assert 2 * (pairs * wide * (1 - wide) * (1 - np.exp(-0.5 / hours))).sum() == pytest.approx(changes, rel=1e-6)
     assert wide[0] == pi[0]

@@ -66,7 +66,7 @@ def test_tables_are_read(tmp_path):
 def test_a_quoted_name_may_hold_separators_and_quotes(tmp_path):
     log = read(write(tmp_path / "log", 'device,start,end\n"a,b",0,60\n"say ""c""",0,30\nd,0,5\n"e,0,5\nf"f,0,5\n'))
     assert log.devices == ("a,b", "d", 'f"f', 'say "c"')
-    assert kinds(log) == {"lines whose quotes or fields do not fit": (1, "left out")}
+    assert kinds(log) == {"lines whose quotes or fields are malformed": (1, "left out")}
     assert log.account.issues[0].examples == ('line 5: "e,0,5',)
 
 
@@ -95,10 +95,10 @@ def test_every_row_has_its_place(tmp_path):
         "rows without a device": (2, "left out"),
         "rows without a time": (1, "left out"),
         "rows whose time cannot be read": (1, "left out"),
-        "rows whose time is no time (not finite, or thousands of years away)": (3, "left out"),
+        "rows whose time is invalid (not finite, or thousands of years away)": (3, "left out"),
         "rows that end before they start": (1, "left out"),
         "rows of no length": (1, "left out"),
-        "rows whose times are far from all others (a clock jumped)": (1, "left out"),
+        "rows with times far from all others (a clock jump)": (1, "left out"),
         "rows that are exact duplicates": (1, "left out"),
         "rows that overlap an earlier row of the same device": (1, "merged"),
         "rows that begin when an earlier row of the same device ends": (1, "merged"),
@@ -123,7 +123,7 @@ def test_events_last_until_the_next():
     assert log.windows.rows() == [(0, 10_000, 100_000), (1, 0, 100_000), (2, 50_000, 100_000)]
     assert kinds(log) == {
         "times that go back within a device": (1, "kept, sorted"),
-        "events at the same moment as a later one of the other state": (1, "kept: the later counts"),
+        "events at the same moment as a later one of the other state": (1, "kept, the later is used"),
         "events that repeat the state": (2, "kept"),
     }
     assert log.account.used == 8
@@ -145,7 +145,7 @@ def test_states_may_have_other_words():
     frame = pl.DataFrame({"device": ["a"] * 3, "time": [0, 10, 20], "state": ["plugged", "Unplugged", "?"]})
     log = read(frame, on=["Plugged"], off=["unplugged"])
     assert log.intervals.rows() == [(0, 0, 10_000)]
-    assert kinds(log) == {"rows whose state is not known (name such words with on and off)": (1, "left out")}
+    assert kinds(log) == {"rows whose state is not recognised (define such words with on and off)": (1, "left out")}
 
 
 def test_heartbeats_make_runs():
@@ -219,15 +219,15 @@ def test_windows_cut_and_add_devices():
 
 def test_kinds_of_rows_are_chosen():
     frame = pl.DataFrame({"device": ["a", "b"], "start": [0, 0], "end": [5, 9], "kind": ["wifi", "power"]})
-    assert any("Column kind is ignored; it has 2 values: power, wifi" in note for note in read(frame).account.notes)
+    assert any("Column kind is ignored. It has 2 values: power, wifi" in note for note in read(frame).account.notes)
     log = read(frame, where={"kind": "wifi"})
     assert log.devices == ("a",)
-    assert kinds(log) == {"rows of other kinds": (1, "left out")}
-    assert "1 device has rows of other kinds only, and no place in this log." in log.account.notes
+    assert kinds(log) == {"rows excluded by where": (1, "left out")}
+    assert "1 device has only rows excluded by where, and is not part of this log." in log.account.notes
     windows = pl.DataFrame({"device": ["a", "b"], "start": [0, 0], "end": [9, 9]})
     kept = read(frame, where={"kind": "wifi"}, windows=windows)
     assert kept.devices == ("a", "b")
-    assert not any("rows of other kinds only" in note for note in kept.account.notes)
+    assert not any("only rows excluded by where" in note for note in kept.account.notes)
 
 
 def test_a_stay_without_an_end_lasts_until_the_log_ends():
@@ -241,7 +241,7 @@ def test_a_stay_without_an_end_lasts_until_the_log_ends():
         "rows without a time": (1, "left out"),
         "rows without an end, of devices that have a later row": (1, "left out"),
         "rows without an end that begin when the log or their window ends": (1, "left out"),
-        "rows without an end (still there)": (2, "taken as there until the log ends"),
+        "rows without an end (still available)": (2, "assumed available until the log ends"),
     }
     assert log.account.used == 3
     windows = pl.DataFrame({"device": ["a", "c"], "start": [0, 0], "end": [8, 20]})

@@ -60,7 +60,7 @@ def test_an_hour_that_never_was_is_left_out():
     table = frame("2024-03-31T02:30", "2024-03-31T01:30", hour=["2024-03-31T05:00"] * 2)
     log = read(table, zone="Europe/Berlin")
     assert log.account.used == 1
-    assert log.account.issues[0].kind == "rows in an hour that never was (clocks are set forward)"
+    assert log.account.issues[0].kind == "rows in an hour that does not exist (clocks are set forward)"
 
 
 def test_the_logs_own_clock():
@@ -96,7 +96,7 @@ def test_clocks_that_jump_are_left_out():
         ({"where": {"kind": "x"}}, "kind"),
         ({"form": "events"}, "time"),
         ({"windows": pl.DataFrame({"a": [1]})}, "its columns are a"),
-        ({"windows": pl.DataFrame({"device": ["d0"], "start": [MOMENT], "end": [2 * MOMENT]})}, "same clock"),
+        ({"windows": pl.DataFrame({"device": ["d0"], "start": [MOMENT], "end": [2 * MOMENT]})}, "different clocks"),
     ],
 )
 def test_arguments_that_do_not_fit_are_one_line(arguments, words):
@@ -158,11 +158,11 @@ def test_folders_and_nothing_are_one_line(tmp_path):
 @pytest.mark.parametrize(("offset", "said"), [("+01:00", True), ("-0530", True), ("+00:00", False), ("Z", False)])
 def test_offsets_without_a_zone_are_noted(offset, said):
     table = frame(f"2024-06-01T12:00:00{offset}", hour=[f"2024-06-01T13:00:00{offset}"])
-    note = f"Times are given at {offset}; days are counted in UTC: give zone."
+    note = f"Times are given at {offset}; days are counted in UTC unless zone is given."
     assert (note in read(table).account.notes) == said
     assert not any("give zone" in note for note in read(table, zone="Asia/Kolkata").account.notes)
     typed = table.with_columns(pl.col("start", "end").str.to_datetime(time_zone="Asia/Kolkata"))
-    assert "Times are given in Asia/Kolkata; days are counted in UTC: give zone." in read(typed).account.notes
+    assert "Times are given in Asia/Kolkata; days are counted in UTC unless zone is given." in read(typed).account.notes
 
 
 def test_examples_are_dated_where_the_clock_is():

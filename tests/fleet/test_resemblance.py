@@ -7,7 +7,8 @@ import pytest
 
 from fedtide.errors import InvalidInput
 from fedtide.fleet import Habits, Lengths, resemble
-from fedtide.fleet.resemblance import WORDS
+from fedtide.fleet.diagnosis.findings import plain
+from fedtide.fleet.diagnosis.resemblance import STATISTICS
 
 
 def test_a_fleet_resembles_others_of_its_kind(model_by_hand, chains, hide):
@@ -18,7 +19,7 @@ def test_a_fleet_resembles_others_of_its_kind(model_by_hand, chains, hide):
     for kind in range(6):
         fleets = [chains(192, 20, 100 * kind + i, amplitude=0.5, kind=kind) for i in range(41)]
         checks, _ = resemble(model_by_hand(hide(fleets[0], kind)), fleets[1:])
-        assert [check.name for check in checks] == list(WORDS)
+        assert [check.name for check in checks] == list(STATISTICS)
         outside += sum(not check.inside for check in checks)
     assert outside <= 16
 
@@ -48,8 +49,8 @@ def test_statistics_by_hand(model_by_hand):
         5
     )  # five devices that are one: 25 times the variance of one, over 5
     assert all(check.inside for check in checks)
-    assert curves["stays"]["recorded"] == [1, 1, 0]
-    assert curves["hourly"]["recorded"] == curves["hourly"]["mean"]
+    assert curves.stays.recorded.tolist() == [1, 1, 0]
+    assert plain(curves.hourly.recorded) == plain(curves.hourly.middle)
 
 
 def test_missing_entries_of_the_record_are_missing_in_what_is_generated(model_by_hand, chains):
@@ -62,8 +63,8 @@ def test_missing_entries_of_the_record_are_missing_in_what_is_generated(model_by
     for check in checks:
         assert check.low == pytest.approx(check.recorded), check.name
         assert check.inside
-    assert curves["number"]["recorded"] == pytest.approx(curves["number"]["mean"])
-    json.dumps(curves, allow_nan=False)
+    assert curves.number.recorded == pytest.approx(curves.number.middle)
+    json.dumps(plain(curves), allow_nan=False)
 
 
 def test_fleets_of_another_shape_are_refused(model_by_hand):

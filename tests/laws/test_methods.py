@@ -83,7 +83,7 @@ def test_composition_replaces_parts_and_refuses_nonsense():
     assert compose(base, solver=solver).solver is solver
     with pytest.raises(fedtide.FedtideError, match="did you mean 'solver'"):
         compose(base, solvers=solver)
-    with pytest.raises(fedtide.FedtideError, match="estimates π̂, as Bayesian does: Unbiased looks at it"):
+    with pytest.raises(fedtide.FedtideError, match="estimates π̂, such as Bayesian: Unbiased uses it"):
         compose(fedtide.methods.fedavg(), participation=fedtide.participation.Unbiased())
 
 

@@ -1,4 +1,4 @@
-"""Laws that every solver keeps. A new solver is one line in SOLVERS."""
+"""Laws that every solver keeps. A new solver is one line in `parts`."""
 
 import dataclasses
 import functools
@@ -7,30 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from laws.parts import SOLVERS
 
 from fedtide import solvers as s
 from fedtide.schedules import Geometric, PowerDecay
 from fedtide.types import Population, Task
 from fedtide.work import Steps
-
-SOLVERS = {
-    "sgd": s.Sgd(0.1),
-    "proximal": s.Proximal(0.1, mu=0.5),
-    "momentum": s.Momentum(0.1, decay=0.5),
-    "momentum, persistent": s.Momentum(0.1, decay=0.5, persistent=True),
-    "adaptive": s.Adaptive(0.1),
-    "adaptive, adagrad": s.Adaptive(0.1, "adagrad"),
-    "adaptive, persistent": s.Adaptive(0.1, state="persistent"),
-    "adaptive, averaged": s.Adaptive(0.1, state="averaged"),
-    "adaptive steps": s.AdaptiveSteps(s.Sgd(0.1)),
-    "control variate": s.ControlVariate(s.Sgd(0.1)),
-    "control variate, momentum": s.ControlVariate(s.Momentum(0.1, decay=0.5)),
-    "periodic control variate": s.PeriodicControlVariate(s.Sgd(0.1), period=2),
-    "echo": s.Echo(s.Sgd(0.1)),
-    "own model": s.OwnModel(s.Sgd(0.1)),
-    "gradient tracking": s.GradientTracking(0.1),
-    "tail risk": s.TailRisk(0.1),
-}
 
 CLIENTS, DIMENSION = 5, 7
 RNG = np.random.default_rng(0)
@@ -83,10 +65,6 @@ def inner_of(solver):
 
 def row_of(memory, k):
     return jax.tree.map(lambda a: a[k], memory.client)
-
-
-def test_every_public_solver_is_here():
-    assert {getattr(s, name) for name in s.__all__} == {type(solver) for solver in SOLVERS.values()}
 
 
 def test_all_clients_at_once_are_the_clients_one_by_one(solver, memory, jit, train_traced):

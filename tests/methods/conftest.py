@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from fedtide.simulation.replica import Carry, Shape, replica
+from fedtide.simulation.replica import Carry, Shape, initial, replica
 from fedtide.simulation.setup import fitted
 from fedtide.streams import Purpose, Stream
 from fedtide.types import Population
@@ -14,14 +14,7 @@ from fedtide.types import Population
 
 def start(method, problem, population) -> Carry:
     w, _ = ravel_pytree(problem.init(Stream(0, Purpose.MODEL).key()))
-    return Carry(
-        w,
-        method.estimator.init(population),
-        method.participation.init(population),
-        method.solver.init(population, w),
-        method.aggregation.init(population, len(w)),
-        method.server.init(w),
-    )
+    return initial(method, population, w)
 
 
 def one_round(method, problem, population, carry, t, there) -> Carry:

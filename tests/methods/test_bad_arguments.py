@@ -133,7 +133,7 @@ def test_numbers_can_be_swept_from_0(build, one, other):
 
 
 def test_adagrad_has_no_b2():
-    refuses_b2 = r"^solver\.b2 = 0\.5: must be left out: adagrad forgets nothing$"
+    refuses_b2 = r"^solver\.b2 = 0\.5: must be left out: adagrad does not discount$"
     with pytest.raises(InvalidInput, match=refuses_b2):
         m.local_adaptive(algorithm="adagrad", b2=0.5)
     assert m.local_adaptive(algorithm="adagrad").solver.b2 is None

@@ -46,6 +46,40 @@ def momentum(v, s, t):
     return s["m"]
 
 
+def published_adagrad(v, s, t):
+    s["u"] = s.get("u", 1e-6) + v**2
+    return v / (np.sqrt(s["u"]) + 1e-3)
+
+
+def published_adam(v, s, t):
+    s["m"], s["u"] = 0.9 * s.get("m", 0) + 0.1 * v, 0.99 * s.get("u", 1e-6) + 0.01 * v**2
+    return s["m"] / (np.sqrt(s["u"]) + 1e-3)
+
+
+def published_yogi(v, s, t):
+    u = s.get("u", 1e-6)
+    s["m"], s["u"] = 0.9 * s.get("m", 0) + 0.1 * v, u - 0.01 * np.sign(u - v**2) * v**2
+    return s["m"] / (np.sqrt(s["u"]) + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("method", "rule"),
+    [(m.fedadagrad, published_adagrad), (m.fedadam, published_adam), (m.fedyogi, published_yogi)],
+)
+def test_the_published_servers_follow_the_papers_equations(problem, play, method, rule):
+    found = play(problem, method(ETA, 0.05, work=WORK, published=True), TRACE).w
+    w, state = problem.start, {}
+    for t, after in enumerate(found, start=1):
+        w = w - 0.05 * rule(direction(problem, w), state, t)
+        np.testing.assert_allclose(after, w, rtol=1e-9)
+
+
+def test_a_published_server_without_a_gradient_stays():
+    for method in (m.fedadagrad, m.fedadam, m.fedyogi):
+        server, w = method(published=True).server, np.ones(1, np.float32)
+        np.testing.assert_array_equal(server.step(server.init(w), w, np.zeros(1, np.float32))[0], w)
+
+
 @pytest.mark.parametrize(
     ("method", "rule"), [(m.fedadagrad, adagrad), (m.fedadam, adam), (m.fedyogi, yogi), (m.fedavgm, momentum)]
 )

@@ -184,7 +184,7 @@ GOOD = {
         ({"importance": [0.5, 0.6]}, "importance = array([0.5, 0.6]): must be ≥ 0 with sum 1"),
         ({"importance": [1.5, -0.5]}, "importance = array([ 1.5, -0.5]): must be ≥ 0 with sum 1"),
         ({"importance": [np.nan, 1.0]}, "importance = array([nan, 1.]): must be ≥ 0 with sum 1"),
-        ({"importance": 1.0}, "importance = (): must be a vector, one entry a client"),
+        ({"importance": 1.0}, "importance = (): must be a vector, one entry per client"),
         ({"availability": [0.5, 0.0]}, "availability = array([0.5, 0. ]): must be in (0, 1]"),
         ({"availability": [0.5]}, "shape of availability = (1,): must be (2,), as importance"),
         ({"correlation": [0.0, 1.1]}, "correlation = array([0. , 1.1]): must be in [−1, 1]"),
@@ -216,21 +216,25 @@ def test_the_part_names_the_bad_field(bad):
 ALPHA = np.array([0.5, 0.25, 0.25], np.float32)
 PI = np.array([0.8, 0.5, 0.2], np.float32)
 LAM = np.array([0.0, 0.5, 0.9], np.float32)
+POPULATION = Population(jnp.asarray(ALPHA), jnp.ones(3))
 
 
 @jax.jit
-def decide(policy, state, available, loss, pi=PI, lam=LAM):
+def decide(policy, state, available, loss, pi=PI, lam=LAM, population=POPULATION):
     available = jnp.asarray(available, bool)
     stream = Stream(0, Purpose.PARTICIPATION, 0)
-    seen = Observation(available, Estimate(pi, lam), jnp.where(available, loss, 0), available, 0, stream)
+    seen = Observation(available, Estimate(pi, lam), jnp.where(available, loss, 0), available, 0, stream, population)
     return policy.decide(state, seen)
 
 
 def play(policy, rounds, optimum=None):
     """The states after each round of (available, losses), and the last decision."""
-    state, states, decision = policy.init(Population(ALPHA, np.ones(3), optimum=optimum)), [], None
+    population = POPULATION._replace(optimum=optimum)
+    state, states, decision = policy.init(population), [], None
     for available, loss in rounds:
-        decision, state = decide(policy, state, np.array(available, bool), np.array(loss, np.float32))
+        decision, state = decide(
+            policy, state, np.array(available, bool), np.array(loss, np.float32), population=population
+        )
         states.append(state)
     return states, decision
 
@@ -248,12 +252,12 @@ def test_smoothing_gives_beta_to_the_new_loss(smoothing):
 def test_a_first_loss_replaces_the_placeholder_which_is_the_mean_of_the_first_non_empty_round():
     rounds = [NOBODY, ([1, 1, 0], [3, 1, 9]), NOBODY, ([1, 0, 0], [5, 0, 0]), ([0, 0, 1], [0, 0, 8])]
     states, _ = play(CorrelationAware(1.0, 0.5), rounds)
-    assert not states[0].seen.any()
+    assert not states[0].reported.any()
     assert states[1].loss.tolist() == [3, 1, 2]
     assert states[2].loss.tolist() == [3, 1, 2]
     assert states[3].loss.tolist() == [4, 1, 2]
     assert states[4].loss.tolist() == [4, 1, 8]
-    assert states[4].seen.all()
+    assert states[4].reported.all()
 
 
 def test_the_smallest_loss_so_far_is_that_of_the_smoothed_losses():
@@ -284,7 +288,7 @@ def test_the_true_optimum_is_used_where_asked_for_and_required():
     _, decision = play(CorrelationAware(0.0, optimum="oracle", strict=True), [losses], np.array([4.0, 3.0, 0.0]))
     assert decision.invited.tolist() == [True, True, False]
     with pytest.raises(InvalidInput, match="this run has no F"):
-        CorrelationAware(optimum="oracle").init(Population(ALPHA, np.ones(3)))
+        CorrelationAware(optimum="oracle").init(POPULATION)
 
 
 @pytest.mark.parametrize("optimum", ["zero", "oracle", "running_min"])
@@ -296,7 +300,8 @@ def test_the_part_decides_as_the_function_does(optimum):
     outcomes = set()
     for count in range(1, 7):
         states, decision = play(policy, rounds[:count], best)
-        gap = np.asarray(states[-1].loss, np.float64) - np.asarray(states[-1].optimum, np.float64)
+        smallest = {"zero": 0, "oracle": best.astype(np.float32), "running_min": states[-1].optimum}[optimum]
+        gap = np.asarray(states[-1].loss, np.float64) - np.asarray(smallest, np.float64)
         q = correlation_aware_weights(ALPHA, PI, LAM, gap, 0.02) if gap.max() > 0 else ALPHA / PI
         np.testing.assert_allclose(decision.weight, q, rtol=1e-6)
         outcomes.add(tuple(decision.invited.tolist()))
@@ -314,14 +319,25 @@ def test_exclusion_looks_at_everyone_and_invites_only_the_available():
 
 def test_infinite_price_is_exactly_unbiased_and_full_availability_exactly_fixed_weights():
     losses = np.array([4, 3, 2], np.float32)
-    population = Population(ALPHA, np.ones(3))
     seen = {"available": np.array([1, 0, 1], bool), "loss": losses}
-    unbiased, _ = decide(Unbiased(), Unbiased().init(population), **seen)
+    unbiased, _ = decide(Unbiased(), (), **seen)
     policy = CorrelationAware(np.inf)
-    decision, _ = decide(policy, policy.init(population), **seen)
+    decision, _ = decide(policy, policy.init(POPULATION), **seen)
     np.testing.assert_array_equal(decision.weight, unbiased.weight)
     np.testing.assert_array_equal(decision.invited, unbiased.invited)
     everyone = {"available": np.ones(3, bool), "loss": losses, "pi": np.ones(3, np.float32)}
-    fixed, _ = decide(Everyone(weights="fixed"), ALPHA, **everyone)
-    decision, _ = decide(policy, policy.init(population), **everyone)
+    fixed, _ = decide(Everyone(weights="fixed"), (), **everyone)
+    decision, _ = decide(policy, policy.init(POPULATION), **everyone)
     np.testing.assert_array_equal(decision.weight, fixed.weight)
+
+
+def test_estimates_that_differ_by_rounding_are_considered_by_client():
+    # 1/2 twice, the second a unit in the last place larger: the first client is still considered, and excluded, first.
+    half = np.float64(0.5)
+    alpha, pi, gap = [0.5, 0.5], [0.9, 0.9], [1.0, 1.0]
+    for other in (half, np.nextafter(half, 1), np.nextafter(half, 0)):
+        weights = correlation_aware_weights(alpha, pi, [half, other], gap, kappa_squared=0.0)
+        np.testing.assert_array_equal(weights > 0, [False, True])
+    # One that really is less correlated comes later.
+    weights = correlation_aware_weights(alpha, pi, [half, 0.51], gap, kappa_squared=0.0)
+    np.testing.assert_array_equal(weights > 0, [True, False])

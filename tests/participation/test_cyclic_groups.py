@@ -16,13 +16,13 @@ ALPHA = jnp.arange(1.0, 8) / 28
 
 @jax.jit
 def decide(policy, rounds, available=np.ones(7)):
-    nothing = jnp.zeros(7)
+    nothing, population = jnp.zeros(7), Population(ALPHA, jnp.ones(7))
 
     def one(t):
         stream = Stream(3, Purpose.PARTICIPATION, t)
         here = jnp.asarray(available, bool)
-        seen = Observation(here, Estimate(nothing, nothing), nothing, nothing > 0, t, stream)
-        return policy.decide(policy.init(Population(ALPHA, jnp.ones(7))), seen)[0]
+        seen = Observation(here, Estimate(nothing, nothing), nothing, nothing > 0, t, stream, population)
+        return policy.decide(policy.init(population), seen)[0]
 
     return jax.vmap(one)(rounds)
 
@@ -61,5 +61,5 @@ def test_errors_name_the_bad_field():
         (name,) = bad
         with pytest.raises(InvalidInput, match=rf"^participation\.{name} = "):
             CyclicGroups(**bad)
-    with pytest.raises(InvalidInput, match=r"^participation\.groups = 8: must be at most 7, the clients$"):
+    with pytest.raises(InvalidInput, match=r"^participation\.groups = 8: must be at most 7, the number of clients$"):
         CyclicGroups(8).init(Population(ALPHA, jnp.ones(7)))

@@ -26,7 +26,7 @@ def run(policy, available, population=POPULATION):
     def one(state, row):
         t, here = row
         stream = Stream(0, Purpose.PARTICIPATION, t)
-        seen = Observation(here, Estimate(nothing, nothing), nothing, nothing > 0, t, stream)
+        seen = Observation(here, Estimate(nothing, nothing), nothing, nothing > 0, t, stream, population)
         decision, state = policy.decide(state, seen)
         return state, decision
 
@@ -108,7 +108,7 @@ def test_it_says_what_is_missing():
     many = Population(jnp.ones(1001) / 1001, jnp.ones(1001))
     with pytest.raises(FedtideError, match=r"at most 1,000 clients, not 1,001"):
         GraphSpread(2).init(many)
-    with pytest.raises(InvalidInput, match="3 rows': must be one for each of 8 clients"):
+    with pytest.raises(InvalidInput, match="3 entries': must be one for each of 8 clients"):
         GraphSpread(2, distance=np.zeros((3, 3))).init(POPULATION)
 
 

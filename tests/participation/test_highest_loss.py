@@ -21,12 +21,14 @@ DRAWS = 4000
 def draw(policy, alpha, loss, available, state=None, rounds=np.arange(DRAWS)):
     """(candidates, invited) of many rounds, all from the same state."""
     alpha = jnp.asarray(alpha, jnp.float32)
-    state = policy.init(Population(alpha, jnp.ones(len(alpha)))) if state is None else state
+    population = Population(alpha, jnp.ones(len(alpha)))
+    state = policy.init(population) if state is None else state
     unknown = jnp.full(len(alpha), jnp.nan)
 
     def one(t):
         stream, nobody = Stream(5, Purpose.PARTICIPATION, t), jnp.zeros(len(alpha), bool)
-        seen = Observation(jnp.asarray(available, bool), Estimate(unknown, unknown), unknown, nobody, t, stream)
+        here, estimate = jnp.asarray(available, bool), Estimate(unknown, unknown)
+        seen = Observation(here, estimate, unknown, nobody, t, stream, population)
         asked = policy.candidates(state, seen)
         seen = seen._replace(asked=asked, loss=jnp.where(asked, jnp.asarray(loss, jnp.float32), 0))
         return asked, policy.decide(state, seen)[0]
@@ -104,12 +106,12 @@ def test_what_it_asks_for():
 def test_remembered_losses():
     policy = HighestLoss(2, None, "remembered")
     state = policy.init(Population(jnp.asarray(EVEN), jnp.ones(6)))
-    cohort = Cohort(jnp.array([1, 2, 5, 4, 0]), jnp.array([1, 1, 1, 1, 0], bool), jnp.ones(5))
+    cohort = Cohort(jnp.array([1, 2, 5, 4, 0]), jnp.array([1, 1, 1, 1, 0], bool), jnp.ones(5), jnp.ones(5) / 6)
     ones = jnp.ones(5)
     updates = Updates(jnp.ones((5, 1)), jnp.array([2.0, 7.0, 1.0, 0.0, 9.0]), jnp.array([1, 3, 2, 0, 4]), ones, ones)
     state = policy.learn(state, cohort, updates)
     # Client 0's row is masked and client 4 took no step: they, and client 3, have never been tried.
-    assert state.loss.tolist() == [np.inf, 2, 7, np.inf, np.inf, 1]
+    assert state.tolist() == [np.inf, 2, 7, np.inf, np.inf, 1]
     _, decision = draw(policy, EVEN, np.zeros(6), np.ones(6), state)
     share = np.asarray(decision.invited).mean(axis=0)
     np.testing.assert_allclose(share, [2 / 3, 0, 0, 2 / 3, 2 / 3, 0], atol=0.038)  # as above

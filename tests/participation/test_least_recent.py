@@ -15,17 +15,16 @@ ALPHA = jnp.array([0.1, 0.2, 0.3, 0.2, 0.2])
 
 @jax.jit
 def run(policy, available, seed=0):
-    nothing = jnp.zeros(5)
+    nothing, population = jnp.zeros(5), Population(ALPHA, jnp.ones(5))
 
     def one(state, row):
         t, here = row
         stream = Stream(seed, Purpose.PARTICIPATION, t)
-        seen = Observation(here, Estimate(nothing, nothing), nothing, nothing > 0, t, stream)
+        seen = Observation(here, Estimate(nothing, nothing), nothing, nothing > 0, t, stream, population)
         decision, state = policy.decide(state, seen)
         return state, decision
 
-    state = policy.init(Population(ALPHA, jnp.ones(5)))
-    return jax.lax.scan(one, state, (jnp.arange(len(available)), jnp.asarray(available, bool)))[1]
+    return jax.lax.scan(one, policy.init(population), (jnp.arange(len(available)), jnp.asarray(available, bool)))[1]
 
 
 def test_the_order_by_hand():

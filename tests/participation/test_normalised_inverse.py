@@ -17,12 +17,13 @@ def effective_importance(alpha, pi):
     clients = len(alpha)
     patterns = np.array(list(itertools.product([False, True], repeat=clients)))
     policy, none = NormalisedInverse(), jnp.zeros(clients)
-    state = policy.init(Population(jnp.asarray(alpha), np.ones(clients)))
+    population = Population(jnp.asarray(alpha), np.ones(clients))
 
     def one(available):
         stream = Stream(0, Purpose.PARTICIPATION, 0)
-        seen = Observation(available, Estimate(jnp.asarray(pi), none), none, jnp.zeros_like(available), 0, stream)
-        return policy.decide(state, seen)[0].weight
+        estimate, nobody = Estimate(jnp.asarray(pi), none), jnp.zeros_like(available)
+        seen = Observation(available, estimate, none, nobody, 0, stream, population)
+        return policy.decide((), seen)[0].weight
 
     weights = np.asarray(jax.jit(jax.vmap(one))(patterns), np.float64)
     mean = np.where(patterns, pi, 1 - pi).prod(axis=1) @ weights

@@ -15,15 +15,15 @@ from fedtide.types import Estimate, Observation, Population
 def run(policy, alpha, available):
     """Decisions and rates, round after round."""
     nobody = jnp.zeros(len(alpha))
+    population = Population(jnp.asarray(alpha, jnp.float32), jnp.ones(len(alpha)))
 
     def one(state, available):
         stream = Stream(0, Purpose.PARTICIPATION, 0)
-        seen = Observation(available, Estimate(nobody, nobody), nobody, jnp.zeros_like(available), 0, stream)
-        decision, state = policy.decide(state, seen)
-        return state, (decision, getattr(state, "rate", state))
+        estimate, asked = Estimate(nobody, nobody), jnp.zeros_like(available)
+        decision, state = policy.decide(state, Observation(available, estimate, nobody, asked, 0, stream, population))
+        return state, (decision, state)
 
-    state = policy.init(Population(jnp.asarray(alpha, jnp.float32), jnp.ones(len(alpha))))
-    return jax.lax.scan(one, state, available)[1]
+    return jax.lax.scan(one, policy.init(population), available)[1]
 
 
 UNIFORM = np.full(6, 1 / 6)

@@ -16,17 +16,16 @@ ALPHA = jnp.array([0.4, 0.3, 0.2, 0.1])
 
 @jax.jit
 def run(policy, available):
-    nothing = jnp.zeros(4)
+    nothing, population = jnp.zeros(4), Population(ALPHA, jnp.ones(4))
 
     def one(state, row):
         t, here = row
         stream = Stream(0, Purpose.PARTICIPATION, t)
-        seen = Observation(here, Estimate(nothing, nothing), nothing, nothing > 0, t, stream)
+        seen = Observation(here, Estimate(nothing, nothing), nothing, nothing > 0, t, stream, population)
         decision, state = policy.decide(state, seen)
         return state, decision
 
-    state = policy.init(Population(ALPHA, jnp.ones(4)))
-    return jax.lax.scan(one, state, (jnp.arange(len(available)), jnp.asarray(available, bool)))[1]
+    return jax.lax.scan(one, policy.init(population), (jnp.arange(len(available)), jnp.asarray(available, bool)))[1]
 
 
 def test_by_hand():

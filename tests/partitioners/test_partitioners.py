@@ -34,6 +34,7 @@ COMPLETE = {
     "shuffled power_law": functools.partial(power_law, exponent=1.0, shuffled=True),
     "homogeneous": functools.partial(clustered, clusters=1),
     **{f"clustered({a:g})": functools.partial(clustered, clusters=1, concentration=a) for a in EXTREMES},
+    **{f"clustered(within={a:g})": functools.partial(clustered, clusters=1, within=a) for a in EXTREMES},
 }
 """Partitioners that give every sample to exactly one client and every client one or more. A new one is one line."""
 
@@ -154,9 +155,9 @@ def test_dirichlet_notes_who_was_filled_up():
     poor = sum(len(mine) < 10 for mine in own)
     assert 2 <= poor <= 3
     assert parts.notes == (
-        f"{poor} of 4 clients drew fewer than 10: filled up with {10 * poor} samples of those who had most",
+        f"{poor} of 4 clients drew fewer than 10: filled up with {10 * poor} samples of the largest clients",
     )
-    assert own.notes == (f"{poor} of 4 clients got nothing",)
+    assert own.notes == (f"{poor} of 4 clients got no samples",)
     assert dirichlet(labels, 4, 1e6).notes == ()
 
 
@@ -259,11 +260,11 @@ def test_label_skew_gives_so_many_classes_and_as_many_owners_to_each():
     assert set(counts[counts > 0]) == {10}
     assert parts.notes == ()
     few = label_skew(labels, 2, 3)
-    assert few.notes[0].startswith("nobody has classes ")
+    assert few.notes[0].startswith("no client has classes ")
     assert few.notes[0].endswith(": 240 samples left out")
     scarce = label_skew([0, 1, 1, 1], 4, 1)
     assert scarce.notes == (
-        "1 client got fewer classes: too few samples to share", "1 of 4 clients got nothing"
+        "1 client got fewer classes: they have too few samples", "1 of 4 clients got no samples"
     )  # fmt: skip
 
 
@@ -272,7 +273,7 @@ def test_power_law_sizes():
     np.testing.assert_allclose([len(mine) for mine in parts], [576, 288, 192, 144], atol=1)
     steep = power_law(np.zeros(100), 4, 50.0, smallest=5)
     assert [len(mine) for mine in steep] == [85, 5, 5, 5]
-    assert steep.notes == ("3 of 4 clients drew fewer than 5: filled up with 15 samples of those who had most",)
+    assert steep.notes == ("3 of 4 clients drew fewer than 5: filled up with 15 samples of the largest clients",)
     firsts = {len(power_law(np.zeros(1200), 4, 1.0, shuffled=True, seed=s)[0]) for s in range(20)}
     assert firsts == {576, 288, 192, 144}
 
@@ -288,6 +289,15 @@ def test_clients_of_a_cluster_share_a_mix():
     assert np.ptp(means, axis=0).max() > 20
     same = mixes(labels, clustered(labels, 30, 6)).reshape(6, 5, 6)
     assert np.abs(same.mean(axis=1) - 10).max() < 7  # 300 of 1,800: standard deviation of a mean below 1.3
+
+
+def test_clients_within_a_cluster_may_differ():
+    # As above, but with mixes of their own within homogeneous clusters: counts vary far beyond what chance gives.
+    labels = np.arange(1800) % 6
+    counts = mixes(labels, clustered(labels, 30, 6, within=0.2)).reshape(6, 5, 6)
+    assert (counts.sum(axis=-1) == 60).all()
+    assert np.abs(counts - counts.mean(axis=1, keepdims=True)).max() > 25
+    assert np.abs(counts.mean(axis=1) - 10).max() < 7
 
 
 def test_a_catalogue_entry_builds_a_partitioner_from_the_other_arguments():
@@ -330,6 +340,7 @@ def test_the_page_names_every_partitioner_and_its_arguments():
         (lambda: power_law([0, 1], 1, -1.0), "exponent = -1.0: must be 0 or more, and finite"),
         (lambda: clustered([0, 1], 2, 3), "clusters = 3: must be in 1 … 2: one client or more in each"),
         (lambda: clustered([0, 1], 2, 2, 0.0), "concentration = 0.0: must be positive and finite"),
+        (lambda: clustered([0, 1], 2, 2, within=0.0), "concentration = 0.0: must be positive and finite"),
         (lambda: rare_pattern([0, 1], 2, (1,), 2), "rare = 2: must be in 1 … 1: some of the 2 clients, not all"),
         (lambda: rare_pattern([0, 0, 1], 4, (1,), 2),
          "pattern = [1]: must be classes with samples enough: 1 of the pattern are too few for 2 clients"),
@@ -337,13 +348,13 @@ def test_the_page_names_every_partitioner_and_its_arguments():
          "groups = 'mnist': must be lists of classes, or one of cifar10, fashion_mnist, stl10"),
         (lambda: super_clusters([0, 1], 2, 1.0, [[0], [0, 1]]), "groups = [[0], [0, 1]]: must be disjoint"),
         (lambda: super_clusters([0, 1, 2], 2, 1.0, [[0], [1]]),
-         "groups = [[0], [1]]: must be a place for every class: [2] is in none"),
+         "groups = [[0], [1]]: must be groups that contain every class: [2] is in none"),
         (lambda: super_clusters([0, 1], 1, 1.0, [[0], [1]]), "clients = 1: must be 2 or more: one for each group"),
         (lambda: super_clusters([0, 1], 2, 1.0, [[0], [1]]),
          "group 0 of classes [0]: smallest = 15: must be at most 1: 1 clients share 1 samples"),
         (lambda: super_clusters([0, 1], 2, 1.0, "cifar100"),
-         "groups = 'cifar100': the published five groups have 4, 7, 79, 6 and 4 classes, but which ones is not known "
-         "here; give the groups as lists of classes"),
+         "groups = 'cifar100': the published five groups have 4, 7, 79, 6 and 4 classes, but which ones is not known; "
+         "give the groups as lists of classes"),
     ],
 )  # fmt: skip
 def test_errors_name_field_value_and_what_is_allowed(call, line):

@@ -148,9 +148,9 @@ def test_padding_changes_nothing(problem):
         np.testing.assert_array_equal(a, b)
     again = padded.padded(130, 15)  # what is nobody's may go again
     assert (len(again.x), len(again.test_x)) == (130, 15)
-    with pytest.raises(InvalidInput, match=r"^samples = 100: must be 125 or more: those there are"):
+    with pytest.raises(InvalidInput, match=r"^samples = 100: must be 125 or more, the number of samples"):
         problem.padded(100, 20)
-    with pytest.raises(InvalidInput, match=r"^test_samples = 14: must be 15 or more: those there are"):
+    with pytest.raises(InvalidInput, match=r"^test_samples = 14: must be 15 or more, the number of samples"):
         problem.padded(160, 14)
     untested = evaluate(build(softmax_regression(4, 3), clients(), ridge=RIDGE).padded(160, 20), w)
     assert not untested.tested.any()

@@ -91,9 +91,9 @@ def test_what_the_partition_could_not_give_is_logged(caplog):
 
 
 def test_errors_name_what_is_wrong(tmp_path):
-    with pytest.raises(InvalidInput, match=r"^samples = 5000: must be in 1 … 1438: those there are"):
+    with pytest.raises(InvalidInput, match=r"^samples = 5000: must be in 1 … 1438, the number of samples"):
         images(samples=5000)
-    with pytest.raises(InvalidInput, match=r"^test_samples = 0: must be in 1 … 359: those there are"):
+    with pytest.raises(InvalidInput, match=r"^test_samples = 0: must be in 1 … 359, the number of samples"):
         images(test_samples=0)
     with pytest.raises(InvalidInput, match=r"^seed = -1: must be 0 or more"):
         images(seed=-1)

@@ -98,7 +98,10 @@ def test_importance_by_size_is_uniform_here():
         ({"hessians": [1.0, 2.0]}, "shape of hessians = (2, 2, 2): must be (1,) or (1, 2, 2)"),
         ({"centres": [1.0]}, "shape of centres = (1,): must be (clients, dimension)"),
         ({"centres": [[np.nan, 1.0]]}, "centres = array([[nan, 1.]]): must be finite"),
-        ({"centres": [[1.0], [1.0, 2.0]]}, "centres = [[1.0], [1.0, 2.0]]: must be numbers, as many for each client"),
+        (
+            {"centres": [[1.0], [1.0, 2.0]]},
+            "centres = [[1.0], [1.0, 2.0]]: must be numbers, equally many per client",
+        ),
         ({"noise": -1.0}, "noise = array(-1.): must be 0 or more"),
         ({"noise": [1.0, 1.0]}, "shape of noise = (2,): must be () or (1,)"),
         ({"noise_samples": 3}, "noise_samples = 3: must be even, 2 or more"),

@@ -58,6 +58,28 @@ def test_gamma_moves_weights_and_bias_together_so_labels_do_not_see_it():
     assert (np.asarray(still.y) == np.asarray(moved.y)).mean() > 0.999  # rounding at 50 · Σx may turn a label
 
 
+def test_with_iid_and_delta_0_every_client_has_the_same_distribution():
+    from sklearn.linear_model import LogisticRegression
+
+    problem = synthetic_leaf(delta=0.0, clients=6, iid=True, largest=2000, inputs=4, classes=3)
+    x, y = np.asarray(problem.x), np.asarray(problem.y)
+    cuts = np.cumsum(np.asarray(problem.sizes))[:-1]
+    inputs, labels = np.split(x, cuts), np.split(y, cuts)
+    # One linear model labels all clients: fitted on one alone, it labels the others.
+    model = LogisticRegression(C=1e6, max_iter=5000).fit(inputs[0], labels[0])
+    assert all(model.score(x, y) > 0.85 for x, y in zip(inputs, labels, strict=True))
+    # Means of clients differ by sampling alone: at most 4.5 standard errors in 24 comparisons (error rate 2e-4).
+    for mine in inputs:
+        assert (np.abs(mine.mean(axis=0)) * np.sqrt(len(mine)) < 4.5 * np.arange(1.0, 5) ** -0.6).all()
+
+
+def test_iid_inputs_are_those_of_the_other_data_moved_to_one_mean():
+    apart, iid = (synthetic_leaf(delta=2.0, clients=3, largest=100, iid=iid) for iid in (False, True))
+    moved = np.asarray(apart.x, np.float64) - np.asarray(iid.x, np.float64)
+    for mine in np.split(moved, np.cumsum(np.asarray(apart.sizes))[:-1]):
+        np.testing.assert_allclose(mine, np.tile(mine[:1], (len(mine), 1)), atol=1e-5)
+
+
 def test_a_client_depends_on_seed_and_number_only():
     few, many = synthetic_leaf(clients=2, largest=100), synthetic_leaf(clients=4, largest=100)
     count = int(np.sum(few.sizes))
@@ -75,7 +97,16 @@ def test_importance_by_size():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"gamma": -1.0}, {"delta": np.nan}, {"clients": 0}, {"seed": -1}, {"inputs": 0}, {"classes": 1}, {"largest": 1}],
+    [
+        {"gamma": -1.0},
+        {"delta": np.nan},
+        {"clients": 0},
+        {"seed": -1},
+        {"inputs": 0},
+        {"classes": 1},
+        {"largest": 1},
+        {"iid": 1},
+    ],
 )
 def test_errors_name_the_bad_argument(bad):
     (name,) = bad

@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedtide.report import classes, curves, figures, maps, svg
+from fedtide.report import classes, curves, maps, svg
 from fedtide.report.clients import fleet
-from fedtide.report.picture import COLUMNS, EXCLUDED, INCLUDED, ROWS
-from fedtide.report.statistics import labels
+from fedtide.report.picture import COLUMNS, EXCLUDED, INCLUDED, ROWS, Picture
+from fedtide.statistics import labels
 
 PNG = "data:image/png;base64,"
 
 
-def pictures(fake) -> dict[str, figures.Picture | None]:
+def pictures(fake) -> dict[str, Picture | None]:
     order, methods = fleet(fake.clients, fake.about), labels(fake.rounds)
     return {
-        "learning": figures.learning(fake.rounds, methods[0]),
-        "objective": figures.objective(fake.rounds),
-        "available": figures.available(fake.clients, order),
-        "included": figures.included(fake.clients, order, methods),
-        "importance": figures.importance(fake.clients, order, methods),
-        "by_class": figures.by_class(figures.class_accuracy(fake.clients, order), order, methods),
+        "learning": curves.learning(fake.rounds, methods[0]),
+        "objective": curves.objective(fake.rounds),
+        "available": maps.available(fake.clients, order),
+        "included": maps.included(fake.clients, order, methods),
+        "importance": classes.importance(fake.clients, order, methods),
+        "by_class": classes.by_class(classes.class_accuracy(fake.clients, order), order, methods),
     }
 
 
@@ -63,7 +63,7 @@ def test_ids_do_not_clash(drawn):
 
 
 def test_equal_records_give_equal_drawings(small, drawn):
-    assert figures.learning(small.rounds, "FedAvg") == drawn["learning"]
+    assert curves.learning(small.rounds, "FedAvg") == drawn["learning"]
 
 
 def test_pixels_are_embedded(drawn):
@@ -79,7 +79,7 @@ def test_hostile_labels_are_text(make):
         for drawing in (picture.wide, picture.narrow):
             ET.fromstring(drawing)
             assert "<script" not in drawing
-    learning = figures.learning(make(methods=hostile).rounds, hostile[0])
+    learning = curves.learning(make(methods=hostile).rounds, hostile[0])
     assert {"$\\frac{", "a&b\"'", "_hidden", "tab", "名前"} <= _texts(learning.narrow)
 
 
@@ -88,8 +88,8 @@ def test_the_axis_is_logarithmic_over_decades(make):
     power = {t: 10.0 ** (-0.3 * t) for t in range(21)}
     steep = pl.col("round").replace_strict(power, return_dtype=pl.Float64)
     steep = pl.when(pl.col("objective").is_not_null()).then(steep).alias("objective")
-    assert {"1", "0.01", "0.0001", "1e-06"} <= _texts(figures.learning(fake.rounds.with_columns(steep), "a").wide)
-    assert {"1", "2", "3"} <= _texts(figures.learning(fake.rounds, "a").wide)
+    assert {"1", "0.01", "0.0001", "1e-06"} <= _texts(curves.learning(fake.rounds.with_columns(steep), "a").wide)
+    assert {"1", "2", "3"} <= _texts(curves.learning(fake.rounds, "a").wide)
 
 
 def _texts(drawing: str) -> set[str]:
@@ -160,14 +160,14 @@ def test_cumulative_importance_by_hand():
 
 def test_no_weight_no_figure(small):
     nothing = small.clients.with_columns(pl.lit(0.0).alias("weight"))
-    assert figures.importance(nothing, fleet(nothing, small.about), labels(small.rounds)) is None
+    assert classes.importance(nothing, fleet(nothing, small.about), labels(small.rounds)) is None
 
 
 def test_accuracy_by_class_by_hand():
     rows = [("m", 0, t, k, 0.1 * t + 0.2 * k) for t in (1, 2) for k in range(3)]
     clients = pl.DataFrame(rows, schema=["method", "seed", "round", "client", "test_accuracy"], orient="row")
     order = fleet(clients.with_columns(active=True), {"availability": {"classes": ["a", "b", "b"]}})
-    found = dict(figures.class_accuracy(clients, order).select("kind", "accuracy").iter_rows())
+    found = dict(classes.class_accuracy(clients, order).select("kind", "accuracy").iter_rows())
     assert found == pytest.approx({0: 0.2, 1: 0.2 + 0.2 * 1.5})
 
 

@@ -30,7 +30,7 @@ def test_many_clients_are_thinned_and_told():
     counts = np.random.default_rng([1]).integers(0, 50, (1000, 4))
     figure = holdings(counts, list("abcd"))
     assert len(figure.axes[1].patches) == 300
-    assert "Shown: 300 of 1,000 clients, evenly chosen." in texts(figure)
+    assert "Shown: 300 of 1,000 clients, evenly spaced." in texts(figure)
     assert {"0", "500", "950"} <= set(texts(figure))
 
 
@@ -50,6 +50,6 @@ def test_bad_input_is_named(tmp_path):
         holdings(COUNTS, NAMES[:2])
     with pytest.raises(InvalidInput, match="shape of counts"):
         holdings(COUNTS[0], NAMES)
-    with pytest.raises(InvalidInput, match=r"must be a name that ends with \.svg, \.png or \.pdf"):
+    with pytest.raises(InvalidInput, match=r"must be a file name ending in \.svg, \.png or \.pdf"):
         save(holdings(COUNTS, NAMES), tmp_path / "a.txt")
     assert list(tmp_path.iterdir()) == []

@@ -52,7 +52,7 @@ def test_it_holds_what_a_reader_looks_for(small, page):
     read = Reader(page)
     for wanted in (
         small.about["title"],
-        "CA-Fed ends best",
+        "CA-Fed has the highest test accuracy",
         "2 seeds",
         "12 clients",
         "fedtide demo",
@@ -117,15 +117,15 @@ def test_without_clients_what_needs_them_is_skipped_and_said(small, clients):
     given = {"none": None, "no rows": small.clients.clear(), "no columns": pl.DataFrame()}[clients]
     read = Reader(render(small.rounds, given, small.about))
     assert [a["id"] for tag, a in read.tags if tag == "figure"] == ["figure-learning", "figure-objective"]
-    assert read.words.count("This run did not record its clients") == 1
-    assert "run it with record_clients = true" in read.words
+    assert read.words.count("This run has no records by client") == 1
+    assert "Run it with record_clients = true" in read.words
 
 
 def test_without_a_run_that_finished_clients_are_not_said_to_be_missing(make):
     rounds, clients, about = make(methods=("FedAvg", "CA-Fed"))
     lost = rounds.with_columns(objective=pl.lit(float("nan"), pl.Float32))
     read = Reader(render(lost, clients, about))
-    assert "Every seed of every method diverged, so there is nothing to show by client" in read.words
+    assert "Every seed of every method diverged, so there are no results by client" in read.words
     assert "did not record" not in read.words
 
 
@@ -136,7 +136,7 @@ def test_without_accuracy_the_objective_leads(make):
     assert "Final objective" in read.words
     assert "lower is better" in read.words
     assert "Worst decile" not in read.words
-    assert "No client has a test accuracy" in read.words
+    assert "Clients have no test accuracy" in read.words
 
 
 def test_one_method_and_one_seed(make):
@@ -165,7 +165,7 @@ def test_everything_diverged(small):
 
 
 def test_an_almost_empty_about(small):
-    assert "ends best" in Reader(render(small.rounds, None, {})).words
+    assert "has the highest test accuracy" in Reader(render(small.rounds, None, {})).words
 
 
 def test_what_reads_alike_is_marked_alike(small):
@@ -182,7 +182,7 @@ def test_a_chosen_baseline(small):
 
 def test_runs_of_unequal_length_are_told(small):
     cut = small.rounds.filter((pl.col("method") != "F3AST") | (pl.col("round") <= 10))
-    assert "the last evaluations are at rounds 10, 20" in Reader(render(cut, None, small.about)).words
+    assert "their last evaluations are at rounds 10, 20" in Reader(render(cut, None, small.about)).words
 
 
 def test_many_methods(make):

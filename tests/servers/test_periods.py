@@ -57,7 +57,7 @@ def test_the_mean_is_that_of_what_the_server_inside_hands_out():
 @pytest.mark.parametrize("wrap", [lambda server: server, AverageOfLastTwo, Amplified])
 def test_a_long_step_does_not_go_around_a_ball(wrap):
     with pytest.raises(
-        InvalidInput, match=r"^server\.server = 'Projected': .*take Projected\(Amplified\(…\)\) instead$"
+        InvalidInput, match=r"^server\.server = 'Projected': .*use Projected\(Amplified\(…\)\) instead$"
     ):
         Amplified(wrap(Projected(Optimiser(), 1.0)))
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedtide.errors import CheckpointError
 from fedtide.methods import fedavg
-from fedtide.simulation.blocks import read_blocks, rounds_done, write_blocks
+from fedtide.simulation.blocks import Sharing, read_sharing, rounds_done, write_sharing
 from fedtide.simulation.simulate import simulate
 
 
@@ -21,14 +21,14 @@ def test_blocks_that_changed_are_noticed(blobs, chains, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         simulate(blobs, chains, fedavg(), **run, out=tmp_path / "a", progress=stop)
     shutil.rmtree(tmp_path / "a" / "checkpoints" / "000")
-    write_blocks(tmp_path / "a", 2)
+    write_sharing(tmp_path / "a", Sharing(2))
     with pytest.raises(KeyboardInterrupt):
         simulate(
             blobs, chains, fedavg(), **run, out=tmp_path / "a", resume=True,
             progress=lambda label, done, total: stop() if done == 2 else None,
         )  # fmt: skip
     for size in (1, 3, 4):
-        write_blocks(tmp_path / "a", size)
+        write_sharing(tmp_path / "a", Sharing(size))
         with pytest.raises(CheckpointError, match=r"belongs to another run|does not belong to this run"):
             simulate(blobs, chains, fedavg(), **run, out=tmp_path / "a", resume=True)
 
@@ -41,7 +41,7 @@ def test_blocks_change_no_bit(as_shipped, blobs, chains, tmp_path):
     with pytest.raises(KeyboardInterrupt):  # before its first round
         simulate(blobs, chains, methods, **run, out=folder, progress=stop)
     (folder / "checkpoints" / "000" / "rounds-00000000.parquet").unlink()
-    write_blocks(folder, 2)
+    write_sharing(folder, Sharing(2))
     heard = []
     with pytest.raises(KeyboardInterrupt):  # in the second block of the second method
         simulate(
@@ -67,4 +67,4 @@ def test_a_damaged_description_is_refused(tmp_path, text):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "blocks.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"blocks\.json: "):
-        read_blocks(tmp_path)
+        read_sharing(tmp_path, 2)

@@ -18,7 +18,7 @@ from fedtide.simulation import calls
 from fedtide.solvers import Sgd
 from fedtide.solvers.base import Local
 from fedtide.streams import Purpose, Stream
-from fedtide.types import Decision, Estimate, Observation, Trained, Work, part
+from fedtide.types import Decision, Estimate, Observation, Population, Trained, Work, part
 from fedtide.work import Steps
 
 SIX = np.array([1, 1, 0, 1, 0, 1], bool)
@@ -28,7 +28,9 @@ def seen(available=SIX, asked=None):
     nothing, nobody = jnp.zeros(len(available)), jnp.zeros(len(available), bool)
     stream = Stream(jnp.uint32(0), Purpose.PARTICIPATION, jnp.int32(0))
     asked = nobody if asked is None else jnp.asarray(asked)
-    return Observation(jnp.asarray(available), Estimate(nothing, nothing), nothing, asked, jnp.int32(0), stream)
+    population = Population(nothing + 1 / len(available), nothing + 1)
+    estimate = Estimate(nothing, nothing)
+    return Observation(jnp.asarray(available), estimate, nothing, asked, jnp.int32(0), stream, population)
 
 
 def fault(invited=SIX, weight=None, asked=None, query_capacity=6, capacity=6):

@@ -1,4 +1,4 @@
-"""Interrupted at any stretch, a resumed run is the run that was never interrupted."""
+"""Interrupted at any segment, a resumed run is the run that was never interrupted."""
 
 import errno
 
@@ -12,7 +12,7 @@ from fedtide.errors import CheckpointError
 from fedtide.simulation.simulate import simulate
 
 METHODS = {"FedAvg": fedtide.methods.fedavg(), "CA-Fed": fedtide.methods.ca_fed()}
-OPTIONS = {"rounds": 120, "seeds": 2, "evaluate_every": 25}  # stretches end at 50, 100 and 120
+OPTIONS = {"rounds": 120, "seeds": 2, "evaluate_every": 25}  # segments end at 50, 100 and 120
 
 
 class Stop(Exception):
@@ -66,7 +66,7 @@ def state_of(folder):
 
 
 def test_killed_between_records_and_state(blobs, chains, whole, interrupted):
-    """Records of a stretch whose state was never written are written again, identically."""
+    """Records of a segment whose state was never written are written again, identically."""
     torn = interrupted / "checkpoints" / "000" / "rounds-00000100.parquet"
     torn.write_bytes(b"half")
     assert same(simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True), whole)
@@ -116,7 +116,7 @@ def test_a_changed_shape_is_noticed(blobs, chains, interrupted):
 
 
 def test_another_version_is_refused(blobs, chains, interrupted):
-    change(state_of(interrupted), b"fedtide-checkpoint-2", b"fedtide-checkpoint-1")
+    change(state_of(interrupted), b"fedtide-checkpoint-3", b"fedtide-checkpoint-2")
     with pytest.raises(CheckpointError, match="not a checkpoint of this version of fedtide") as error:
         simulate(blobs, chains, METHODS, **OPTIONS, out=interrupted, resume=True)
     assert "\n" not in str(error.value)
@@ -169,7 +169,7 @@ def swap(one, other):
     ("one", "other"), [("000/{}-00000050", "000/{}-00000100"), ("000/{}-00000050", "001/{}-00000050")]
 )
 def test_swapped_records_are_noticed(twins, table, one, other):
-    """Each is whole, and of this run; but not of this stretch, or of this method."""
+    """Each is whole, and of this run; but not of this segment, or of this method."""
     folder, resume = twins
     swap(*(folder / "checkpoints" / f"{name.format(table)}.parquet" for name in (one, other)))
     with pytest.raises(CheckpointError, match=r"checkpoints.000: records are damaged or replaced"):

@@ -21,10 +21,10 @@ def setup():
 @pytest.mark.parametrize(
     ("method", "server", "client", "unbiased"),
     [
-        (m.fedexp(), "2d", "–", "everybody takes part"),
-        (m.fedexp(control_variates=True), "3d", "d", "everybody takes part"),
+        (m.fedexp(), "2d", "–", "all clients take part"),
+        (m.fedexp(control_variates=True), "3d", "d", "all clients take part"),
         (m.fedvarp(clients=2), "(N + 2) d", "–", m.find("fedvarp").facts.unbiased),
-        (m.local_adaptive(state="persistent", correct=False), "d", "2d + scalars", "everybody takes part"),
+        (m.local_adaptive(state="persistent", correct=False), "d", "2d + scalars", "all clients take part"),
         (fedtide.compose(m.fedavg(), solver=MOMENTUM), "d", "d", "not declared with Momentum"),
         (fedtide.compose(m.ca_fed(), name="mine"), "d", "–", "not declared"),
     ],

@@ -13,7 +13,7 @@ from fedtide.methods import CATALOGUE
 from fedtide.problems.models import Model
 from fedtide.simulation import engine
 from fedtide.simulation.setup import Setup, batch
-from fedtide.simulation.traces import spans
+from fedtide.simulation.traces import segments
 from fedtide.solvers import Momentum, Sgd
 from fedtide.work import Epochs, FullBatch, StepsPerClient
 
@@ -40,14 +40,14 @@ def names_of(result) -> list[str]:
 
 
 def final_models(setup: Setup, method, capacity: int | None = None, chunk: int | None = None) -> np.ndarray:
-    span = setup.plan[0]
-    shape = setup.shape(method, span, chunk)._replace(evaluates=False)
+    segment = setup.plan[0]
+    shape = setup.shape(method, segment, chunk)._replace(evaluates=False)
     if capacity is not None:
         shape = shape._replace(capacity=capacity, query_capacity=capacity if shape.query_capacity else 0)
     settings = batch([method])
     carry = engine.start(settings, setup.problem, setup.population, setup.seeds, setup.traces.past, 0)
-    carry, _ = engine.run_stretch(
-        settings, setup.problem, setup.population, setup.seeds, carry, jnp.int32(0), setup.traces[span], shape
+    carry, _ = engine.run_segment(
+        settings, setup.problem, setup.population, setup.seeds, carry, jnp.int32(0), setup.traces[segment], shape
     )
     return np.asarray(carry.w[0])
 
@@ -132,11 +132,11 @@ def test_settings_side_by_side_equal_one_by_one(as_shipped, blobs, chains):
     rates = (0.05, 0.2)
     methods = [fedtide.methods.fedavg(rate=rate) for rate in rates]
     setup = setup_for(blobs, chains, methods[0])
-    span, settings = setup.plan[0], batch(methods)
-    shape = setup.shape(methods[0], span, None)._replace(evaluates=False)
+    segment, settings = setup.plan[0], batch(methods)
+    shape = setup.shape(methods[0], segment, None)._replace(evaluates=False)
     carry = engine.start(settings, setup.problem, setup.population, setup.seeds, setup.traces.past, 0)
-    carry, _ = engine.run_stretch(
-        settings, setup.problem, setup.population, setup.seeds, carry, jnp.int32(0), setup.traces[span], shape
+    carry, _ = engine.run_segment(
+        settings, setup.problem, setup.population, setup.seeds, carry, jnp.int32(0), setup.traces[segment], shape
     )
     for i, method in enumerate(methods):
         np.testing.assert_array_equal(np.asarray(carry.w[i]), final_models(setup, method))
@@ -211,16 +211,16 @@ def test_an_adaptive_server_and_projection_compose(blobs, chains):
     ("rounds", "every", "longest"), [(1, 1, 1), (10, 3, 6), (200, 5, 50), (7, 10, 4), (120, 100, 50)]
 )
 def test_spans_cover_all_rounds_once(rounds, every, longest):
-    plan = list(spans(rounds, every, longest))
-    covered = [t for span in plan for t in range(span.first, span.end)]
+    plan = list(segments(rounds, every, longest))
+    covered = [t for segment in plan for t in range(segment.first, segment.end)]
     assert covered == list(range(rounds))
-    assert all(span.length <= max(longest, 1) for span in plan)
-    ends = [span.first + span.rounds * (i + 1) for span in plan if span.evaluates for i in range(span.blocks)]
+    assert all(segment.length <= max(longest, 1) for segment in plan)
+    ends = [s.first + s.rounds * (i + 1) for s in plan if s.evaluates for i in range(s.blocks)]
     assert ends == [*range(every, rounds + 1, every), *([rounds] if rounds % every else [])]
 
 
 def test_pieces_of_a_block_are_the_block(as_shipped, blobs, chains):
-    """More rounds between evaluations than a stretch has: the model is that of frequent evaluations."""
+    """More rounds between evaluations than a segment has: the model is that of frequent evaluations."""
     method = fedtide.methods.fedavg()
     rare = fedtide.simulate(blobs, chains, method, rounds=100, seeds=1, evaluate_every=100)
     often = fedtide.simulate(blobs, chains, method, rounds=100, seeds=1, evaluate_every=10)

@@ -18,7 +18,7 @@ from fedtide.problems import random_quadratic
 from fedtide.simulation.simulate import simulate
 
 METHODS = {"FedAvg": fedavg(rate=0.01), "Unbiased": unbiased(rate=0.01)}
-OPTIONS = {"rounds": 60, "seeds": [4, 1], "evaluate_every": 30}  # stretches end at 30 and 60
+OPTIONS = {"rounds": 60, "seeds": [4, 1], "evaluate_every": 30}  # segments end at 30 and 60
 CLIENTS = 4
 
 
@@ -125,7 +125,7 @@ def test_one_at_a_time(run, whole, interrupted, tmp_path, resume):
     def enter(label, done, total):
         if not seen:
             files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-            with pytest.raises(FedtideError, match=r"run: another run is going on in it \(PID \d+ on .+ since 2"):
+            with pytest.raises(FedtideError, match=r"run: another run is using it \(PID \d+ on .+ since 2"):
                 run(out=folder, resume=True)
             assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == files
             seen.append(label)
@@ -187,7 +187,7 @@ def test_a_result_is_not_saved_into_a_running_folder(run, whole, tmp_path):
     folder, result = tmp_path / "run", fedtide.Result.load(whole)
 
     def save(label, done, total):
-        with pytest.raises(FedtideError, match="run: a run is going on in it"):
+        with pytest.raises(FedtideError, match="run: a run is using it"):
             result.save(folder)
 
     run(out=folder, progress=save)

@@ -53,7 +53,7 @@ def test_a_row_for_each_client_is_refused_with_its_figure_and_a_way_out(monkeypa
     monkeypatch.setattr(memory, "device_memory", lambda: 25 * 10**9)
     line = (
         r"this method keeps 40\.0 GB for rows of 1,000,000 parameters for each of 10,000 clients; "
-        "cluster_fedvarp keeps a row for each cluster instead"
+        "cluster_fedvarp keeps one row per cluster instead"
     )
     with pytest.raises(fedtide.FedtideError, match=line):
         fedtide.simulate(problem, fedtide.availability.Always(10_000), fedtide.methods.fedvarp(clients=2), rounds=1)

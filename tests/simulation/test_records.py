@@ -81,7 +81,7 @@ def test_without_clients_the_numbers_are_those_with_them(unrecorded, blobs, chai
 
 def test_without_clients_there_is_a_report_that_says_so(unrecorded, tmp_path):
     text = unrecorded.report(tmp_path / "report.html").read_text("utf-8")
-    assert text.count("This run did not record its clients") == 1
+    assert text.count("This run has no records by client") == 1
     assert 'id="figure-learning"' in text
     assert fedtide.Result.load(unrecorded.save(tmp_path / "saved")).table() == unrecorded.table()
 

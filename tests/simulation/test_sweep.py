@@ -13,7 +13,7 @@ OPTIONS = {"rounds": 8, "seeds": 3, "evaluate_every": 4}
 
 
 def test_each_setting_is_its_own_simulation(as_shipped, blobs, chains, monkeypatch):
-    monkeypatch.setattr(setup, "_STRETCH", 4)  # two stretches, of one evaluation each
+    monkeypatch.setattr(setup, "_SEGMENT", 4)  # two segments, of one evaluation each
     rates = (0.05, 0.2)
     found = fedtide.sweep(blobs, chains, [fedtide.methods.fedavg(rate=rate) for rate in rates], **OPTIONS)
     assert found.objective.shape == (2, 3, 2)

@@ -42,7 +42,7 @@ def test_averaged_moments_stay_where_nobody_is_there():
     solver = Adaptive(0.1, state="averaged")
     shared = solver.train(W, TASK, (), solver.init(PEOPLE, W).shared).message
     rows = type(shared)(*(jnp.zeros((2, *a.shape)) for a in shared))
-    nobody = Cohort(jnp.zeros(2, int), jnp.zeros(2, bool), jnp.zeros(2))
+    nobody = Cohort(jnp.zeros(2, int), jnp.zeros(2, bool), jnp.zeros(2), jnp.full(2, 0.5))
     none = jnp.zeros(2)
     kept, _ = solver.close(shared, nobody, Updates(jnp.zeros((2, 2)), none, none, none, none, rows), (), (), W)
     for a, b in zip(kept, shared, strict=True):

@@ -26,7 +26,9 @@ W = jnp.zeros(2)
 @pytest.mark.parametrize("wrapper", [ControlVariate, PeriodicControlVariate, Echo, OwnModel])
 @pytest.mark.parametrize("inner", [OwnModel(), GradientTracking()])
 def test_who_needs_the_change_refuses_what_sends_something_else(wrapper, inner):
-    with pytest.raises(InvalidInput, match=rf"^solver\.solver = '{type(inner).__name__}': must be one that sends its"):
+    with pytest.raises(
+        InvalidInput, match=rf"^solver\.solver = '{type(inner).__name__}': must be one that sends the change"
+    ):
         wrapper(inner)
 
 
@@ -69,7 +71,7 @@ def test_controls_of_those_who_train_unheard_stay():
     memory = solver.init(PEOPLE, W)
     before = memory.client
     after = before._replace(control=before.control + 1)
-    cohort = Cohort(jnp.arange(3), jnp.array([True, False, False]), jnp.array([1.0, 0, 0]))
+    cohort = Cohort(jnp.arange(3), jnp.array([True, False, False]), jnp.array([1.0, 0, 0]), PEOPLE.importance)
     none = jnp.zeros(3)
     updates = Updates(jnp.zeros((3, 2)), none, none, none, none, none)
     shared, rows = solver.close(memory.shared, cohort, updates, before, after, W)

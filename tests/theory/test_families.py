@@ -45,6 +45,13 @@ def test_minimisers_have_no_gradient(softmax, quadratics):
             assert np.linalg.norm(family.gradient(family.minimise(p), p)) < 1e-10
 
 
+@pytest.mark.parametrize("ridge", [1e-6, 1e-2, 100.0])
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_the_gradient_vanishes_whatever_the_condition(softmax, ridge, scale):
+    family = SoftmaxFamily(scale * softmax.x, softmax.y, softmax.sizes, ridge, 3)
+    assert np.linalg.norm(family.gradient(family.minimise(P), P)) < 1e-13
+
+
 def test_client_minima(softmax):
     alone = [softmax.values(softmax.minimise(one))[k] for k, one in enumerate(np.eye(3))]
     np.testing.assert_allclose(softmax.client_minima, alone, atol=1e-10)

@@ -1,213 +1,105 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from fedtide.errors import InvalidInput
-from fedtide.participation import correlation_aware_weights
-from fedtide.theory import (
-    QuadraticFamily,
-    bias,
-    exclusions,
-    expected_weights,
-    overtaking,
-    predicted_path,
-    presence,
-    settled_exclusions,
-    stationary_cloud,
-)
+from fedtide.theory import CaFed, Clients, SoftmaxFamily, Training, Weighting, stationary_variance
+from fedtide.theory.prediction import predict_methods, recorded_rounds
 
-CLIENTS, D = 10, 3
-PI = np.where(np.arange(CLIENTS) < 5, 0.9, 0.2)
-LAM = np.where(np.arange(CLIENTS) % 2, 0.8, 0.0)
-ALPHA = np.full(CLIENTS, 0.1)
+CLIENTS, D = 8, 3
+ALPHA, PI = np.full(CLIENTS, 1 / CLIENTS), np.where(np.arange(CLIENTS) < 4, 0.9, 0.2)
+PEOPLE = Clients(ALPHA, PI, np.full(CLIENTS, 0.5), [f"π = {p}" for p in PI])
+TRAINING = Training(rate=0.02, server_rate=1.0, local_steps=2, samples=np.inf)
+PLANS = {
+    "fixed": Weighting(ALPHA, training=TRAINING),
+    "unbiased": Weighting(ALPHA / PI, training=TRAINING),
+    "adafed": Weighting(ALPHA / PI, normalised=True, training=TRAINING),
+    "ca_fed": Weighting(ALPHA / PI, ca_fed=CaFed(kappa_squared=0.1), training=TRAINING),
+    "limit only": Weighting(ALPHA),
+    "unknown": Weighting(note="not modelled"),
+}
 
 
 @pytest.fixture(scope="module")
 def family(quadratics):
-    return quadratics(CLIENTS, D, seed=7)
+    return quadratics(CLIENTS, D, seed=2)
 
 
-def test_presence():
-    seen = presence([0.1, 0.5], [0.9, 0.0])
-    np.testing.assert_allclose(seen.absent_run, [100, 2])
-    np.testing.assert_allclose(seen.present_run, [1 / 0.09, 2])
-    np.testing.assert_allclose(seen.inflation, [19, 1])
+@pytest.fixture(scope="module")
+def found(family):
+    return predict_methods(PEOPLE, PLANS, 150, family, np.ones(D))
 
 
-def test_expected_weights():
-    fixed = expected_weights(ALPHA, PI, normalised=False)
-    np.testing.assert_allclose(fixed.importance, PI / PI.sum())
-    adafed = expected_weights(ALPHA / PI, PI, normalised=True)
-    assert adafed.importance[0] > 0.1 > adafed.importance[-1]
+def test_each_kind_of_weighting(found):
+    f = found.methods
+    assert f["unbiased"].misplaced == pytest.approx(0, abs=1e-12)
+    assert f["fixed"].misplaced > f["adafed"].misplaced > 0
+    assert f["fixed"].bias.error > 0
+    assert f["limit only"].path is None
+    assert f["limit only"].bias.error == pytest.approx(f["fixed"].bias.error)
+    assert f["unknown"] == type(f["unknown"])(note="not modelled")
+    assert f["adafed"].bound is None  # Theorem 2 is about fixed weights
+    assert f["unbiased"].bound.total > 0
+    assert f["ca_fed"].exclusions is not None
+    kept = f["ca_fed"].exclusions.kept
+    np.testing.assert_allclose(f["ca_fed"].importance, np.where(kept, ALPHA, 0) / ALPHA[kept].sum())
 
 
-POLICIES = {
-    "fixed": (ALPHA, False),
-    "unbiased": (ALPHA / PI, False),
-    "adafed": (ALPHA / PI, True),
-    "ratio": (ALPHA, True),
-}
+def test_the_paths_are_paths(found, family):
+    for label in ("fixed", "unbiased", "adafed", "ca_fed"):
+        path = found.methods[label].path
+        assert path.rounds[0] == 0
+        assert path.rounds[-1] == 150
+        assert path.error[0] == pytest.approx(found.start)
+    drifted = family.after_local_steps(0.02, 2)
+    spread = stationary_variance(family, ALPHA, ALPHA / PI, PI, PEOPLE.correlation, 0.04, dynamics=drifted)
+    assert found.methods["unbiased"].path.variance[-1] == pytest.approx(spread.excess, rel=0.2)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_runs_end_at_the_predicted_optimum_within_the_predicted_cloud(family, simulate, policy):
-    """The mean of 400 independent runs lies within four standard errors (of the predicted cloud) of the prediction,
-    plus what is of second order in the step; a correct program fails for fewer than 1 in 10³ seeds each."""
-    score, normalised = POLICIES[policy]
-    rate, steps, runs = 0.02, 2, 400
-    weight = expected_weights(score, PI, normalised).weight
-    moves = family.after_local_steps(rate, steps)
-    cloud = stationary_cloud(family, ALPHA, weight / PI, PI, LAM, rate * steps, dynamics=moves)
-    ends = moves.minimise(weight)
-    done = simulate(
-        family, score, PI, LAM, np.full(400, rate), local_steps=steps, start=ends, runs=runs, normalised=normalised
-    ).models[-1]  # fmt: skip
-    away = done.mean(0) - ends
-    second_order = 0.05 * cloud.distance
-    assert np.linalg.norm(away - cloud.shift) <= 4 * cloud.distance / np.sqrt(runs) + second_order
-    spread = np.sqrt(((done - done.mean(0)) ** 2).sum(1).mean())
-    assert spread == pytest.approx(cloud.distance, rel=0.25)
-    # The cloud is small against the bias, so that the limit is this one and not the true optimum.
-    if policy in ("fixed", "ratio"):
-        assert np.linalg.norm(ends - family.minimise(ALPHA)) > 5 * cloud.distance / np.sqrt(runs)
+def test_steps_that_are_too_large(family):
+    wild = predict_methods(
+        PEOPLE, {"wild": Weighting(ALPHA, training=TRAINING._replace(server_rate=500.0))}, 50, family
+    )
+    assert wild.methods["wild"].diverges
+    assert wild.methods["wild"].bias is not None
 
 
-def test_the_limit_is_the_biased_optimum_up_to_client_drift(family):
-    weight = expected_weights(ALPHA, PI, normalised=False)
-    found = bias(family, ALPHA, weight.importance)
-    for rate in (1e-2, 1e-3):
-        drifted = family.after_local_steps(rate, 5).minimise(weight.weight)
-        assert np.linalg.norm(drifted - found.optimum) < 5 * rate
+def test_a_client_that_moves_the_model_far(family):
+    persistent = PEOPLE._replace(correlation=np.full(CLIENTS, 0.95))
+    large = Weighting(ALPHA / PI, training=TRAINING._replace(server_rate=4.0))
+    assert predict_methods(persistent, {"u": large}, 20, family).methods["u"].rough
+    assert not predict_methods(PEOPLE, {"u": PLANS["unbiased"]}, 20, family).methods["u"].rough
 
 
-def test_the_path_is_that_of_the_mean_run(family, simulate):
-    """Means of 1,500 runs at several rounds, within 10 % (Monte Carlo error about 2 %; second order in the step)."""
-    rate, rounds = 0.03, 200
-    path = predicted_path(family, ALPHA, ALPHA / PI, PI, LAM, np.full(D, 1.5), rate, rounds)
-    models = simulate(
-        family, ALPHA / PI, PI, LAM, np.full(rounds, rate), start=np.full(D, 1.5), runs=1500
-    ).models  # fmt: skip
-    lowest = ALPHA @ family.values(family.minimise(ALPHA))
-    for t in (0, 5, 20, 60, 200):
-        error = np.mean([ALPHA @ family.values(w) for w in models[t]]) - lowest
-        assert path.error[t] == pytest.approx(error, rel=0.1)
-    assert path.bias == pytest.approx(0, abs=1e-12)
+def test_without_a_family_only_weights_are_predicted():
+    found = predict_methods(PEOPLE, PLANS, 50)
+    assert found.constants is None
+    assert found.methods["fixed"].misplaced == pytest.approx(0.5 * np.abs(ALPHA - PI / PI.sum()).sum())
+    assert all(f.path is None and f.bias is None for f in found.methods.values())
+    assert found.methods["ca_fed"].importance is None  # it looks at losses
 
 
-def test_the_path_of_weights_that_are_shared(family, simulate):
-    """Far from the limit all clients push alike, and it matters little who shares the weight (as above, 10 %)."""
-    rate, rounds, start = 0.03, 60, np.full(D, 6.0)
-    weight = expected_weights(ALPHA, PI, normalised=True).weight
-    numbers = (family, ALPHA, weight / PI, PI, LAM, start, rate, rounds)
-    path = predicted_path(*numbers, shared=weight / PI)
-    models = simulate(family, ALPHA, PI, LAM, np.full(rounds, rate), start=start, runs=1500, normalised=True).models
-    spread = np.sqrt(((models[-1] - models[-1].mean(0)) ** 2).sum(1).mean())
-    assert path.spread == pytest.approx(spread, rel=0.1)
-    assert predicted_path(*numbers).spread > 1.5 * spread  # as if they were not shared
+def test_clients_that_are_not_independent():
+    """Two clients take turns: the available one gets all the weight, so normalised inverse weights are unbiased."""
+    turns = np.arange(400)[:, None] % 2 == np.arange(2)
+    clients = Clients(np.full(2, 0.5), np.full(2, 0.5), np.full(2, -1.0), ["a", "b"], chains=False, observed=turns)
+    found = predict_methods(clients, {"adafed": Weighting(np.array([0.9, 0.1]), normalised=True)}, 10)
+    np.testing.assert_allclose(found.methods["adafed"].importance, [0.5, 0.5])
 
 
-def test_gradient_noise_is_in_the_cloud(quadratics, simulate):
-    plain = quadratics(CLIENTS, D, seed=7)
-    sigma, rate, steps = 1.5, 0.02, 2
-    noisy = QuadraticFamily(plain.hessians, plain.centres, np.tile(sigma**2 / D * np.eye(D), (CLIENTS, 1, 1)))
-    cloud = stationary_cloud(noisy, ALPHA, ALPHA, np.ones(CLIENTS), np.zeros(CLIENTS), rate * steps, samples=steps)
-    done = simulate(plain, ALPHA, 1.0, 0.0, np.full(400, rate), local_steps=steps, sigma=sigma, runs=400).models[-1]
-    # 400 runs of 3 numbers: the spread's relative error is about 3 %, and the first-order error as much.
-    assert np.sqrt(((done - done.mean(0)) ** 2).sum(1).mean()) == pytest.approx(cloud.distance, rel=0.12)
-    assert stationary_cloud(plain, ALPHA, ALPHA, np.ones(CLIENTS), np.zeros(CLIENTS), 0.04).distance == 0
+def test_softmax():
+    random = np.random.default_rng(0)
+    family = SoftmaxFamily(random.normal(size=(80, 2)), random.integers(0, 2, 80), np.full(CLIENTS, 10), 0.1, 2)
+    plans = {"unbiased": Weighting(ALPHA / PI, training=TRAINING._replace(samples=10.0))}
+    with_variance, without = (
+        predict_methods(PEOPLE, plans, 40, family, variance=c).methods["unbiased"] for c in (True, False)
+    )
+    assert with_variance.path.variance[-1] > 0 == without.path.variance[-1]
+    np.testing.assert_allclose(with_variance.path.convergence, without.path.convergence)
+    assert with_variance.bound.terms["noise"] > 0
 
 
-def test_the_path_settles_in_the_stationary_cloud(family):
-    q, step = ALPHA / PI, 0.05
-    cloud = stationary_cloud(family, ALPHA, q, PI, LAM, step)
-    path = predicted_path(family, ALPHA, q, PI, LAM, np.ones(D), step, 1500)
-    assert path.cloud[-1] == pytest.approx(cloud.excess, rel=1e-6)
-    assert path.spread == pytest.approx(cloud.distance, rel=1e-6)
-    assert np.trace(cloud.covariance) == pytest.approx(cloud.distance**2)
-
-
-def test_clients_that_come_together(family):
-    """Five pairs that share a chain: the cloud of a run is that of five clients with both their pushes."""
-    pairs, rate = np.arange(CLIENTS) // 2, 0.03
-    pi, lam = np.full(CLIENTS, 0.4), np.full(CLIENTS, 0.5)
-    numbers = (family, ALPHA, ALPHA / pi, pi, lam, family.minimise(ALPHA), rate, 300)
-    path = predicted_path(*numbers, together=pairs, record=[0, 100])
-    assert path.rounds.tolist() == [0, 100, 300]
-    random, runs = np.random.default_rng(0), 600
-    w, here = np.tile(family.minimise(ALPHA), (runs, 1)), random.random((runs, 5)) < 0.4
-    for _ in range(300):
-        gradients = np.einsum("kij,rkj->rki", family.hessians, w[:, None] - family.centres)
-        w = w - rate * np.einsum("rk,rki->ri", here[:, pairs] * ALPHA / pi, gradients)
-        here = random.random((runs, 5)) < 0.2 + 0.5 * here
-    # 600 runs of 3 numbers: relative Monte Carlo error about 3 %, and first-order error about as much.
-    spread = np.sqrt(((w - w.mean(0)) ** 2).sum(1).mean())
-    assert path.spread == pytest.approx(spread, rel=0.12)
-    assert abs(predicted_path(*numbers, record=[0]).spread / spread - 1) > 0.2  # as if they were independent
-
-
-def test_what_correlation_costs(family):
-    """As steps shrink, the cloud grows by (1+λ)/(1−λ), and is proportional to the step."""
-    q = ALPHA / PI
-    for step in (1e-3, 5e-4):
-        without, with_it = (
-            stationary_cloud(family, ALPHA, q, PI, np.full(CLIENTS, lam), step).excess for lam in (0.0, 0.8)
-        )
-        assert with_it / without == pytest.approx(1.8 / 0.2, rel=0.02)
-    small, large = (stationary_cloud(family, ALPHA, q, PI, LAM, step).excess for step in (1e-4, 2e-4))
-    assert large / small == pytest.approx(2, rel=0.01)
-
-
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.05, 0.3, 1.0, 10.0]), st.booleans())
-@settings(deadline=None, max_examples=60)
-def test_exclusions_are_those_of_the_library(seed, kappa_squared, strict):
-    random = np.random.default_rng(seed)
-    clients = 12
-    alpha, gap = random.dirichlet(np.ones(clients)), random.exponential(size=clients)
-    pi, lam = random.choice([0.1, 0.5, 0.9], clients), random.choice([0.0, 0.5, 0.9], clients)
-    threshold = random.choice([0.0, 0.01])
-    found = exclusions(alpha, pi, lam, gap, kappa_squared, threshold, strict)
-    theirs = correlation_aware_weights(alpha, pi, lam, gap, kappa_squared, threshold, strict=strict)
-    np.testing.assert_array_equal(found.kept, theirs > 0)
-    last = {trial.client: trial.excluded for trial in found.trials}
-    assert all(found.kept[client] != excluded for client, excluded in last.items())
-
-
-def test_the_two_sides_of_a_trial():
-    """By hand: α = (½, ½), gaps (0.1, 0.4), κ̄² = ¼: dropping client 1 gains 0.15 and costs 0.4 · ¼ = 0.1."""
-    found = exclusions([0.5, 0.5], [0.9, 0.1], [0.0, 0.9], [0.1, 0.4], 0.25)
-    trial = found.trials[0]
-    assert (trial.client, trial.sweep, trial.excluded) == (1, "correlation", True)
-    assert trial.faster == pytest.approx(0.15)
-    assert trial.biased == pytest.approx(0.1)
-    assert found.kept.tolist() == [True, False]
-    assert exclusions([0.5, 0.5], [0.9, 0.1], [0.0, 0.9], [0.1, 0.4], 1.0).kept.all()
-
-
-def test_settled_exclusions(family):
-    everyone = settled_exclusions(family, ALPHA, PI, LAM, kappa_squared=1e6)
-    assert everyone.kept.all()
-    assert everyone.settled
-    few = settled_exclusions(family, ALPHA, PI, LAM, kappa_squared=0.0)
-    assert 1 <= few.kept.sum() < CLIENTS
-    if few.settled:
-        np.testing.assert_allclose(few.gap, family.values(family.minimise(np.where(few.kept, ALPHA, 0))))
-
-
-def test_overtaking():
-    slow, fast = np.array([3.0, 2.0, 1.0, 0.5, 0.1]), np.array([3.0, 1.0, 0.9, 0.8, 0.8])
-    found = overtaking(("slow", slow), ("fast", fast))
-    assert found == ("slow", "fast", 3)
-    assert overtaking(("a", fast - 0.1), ("b", fast)) == ("a", "b", None)
-
-
-def test_bad_input(family):
-    with pytest.raises(InvalidInput, match="or training diverges"):
-        stationary_cloud(family, ALPHA, ALPHA / PI, PI, LAM, 10.0)
-    with pytest.raises(InvalidInput, match="rounds"):
-        predicted_path(family, ALPHA, ALPHA, PI, LAM, np.zeros(D), 0.1, 0)
-
-
-def test_a_path_that_diverges_says_so(family):
-    path = predicted_path(family, ALPHA, ALPHA / PI, PI, LAM, np.ones(D), 5.0, 200, cloud=False)
-    assert not path.error[-1] < 1e6
+def test_recorded_rounds():
+    found = recorded_rounds(5000)
+    assert found[0] == 0
+    assert found[-1] == 5000
+    assert len(found) <= 120
+    assert recorded_rounds(3).tolist() == [0, 1, 2, 3]

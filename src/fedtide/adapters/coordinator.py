@@ -1,6 +1,6 @@
-"""A server's rounds without a network: the method's own estimator, policy, aggregation and server step, on CPU.
+"""The server side of a method without a network: its estimator, policy, aggregation and server step, on CPU.
 
-The simulator runs the same objects in the same order; here the clients are elsewhere, and so are their rows.
+The simulator runs the same objects in the same order. Here clients are other processes, which keep their own rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.adapters.trees import named
 from fedtide.errors import FedtideError, require, whole
 from fedtide.methods.base import Method, title_of
 from fedtide.simulation import calls
 from fedtide.simulation.cohorts import capacity_for
 from fedtide.simulation.rates import with_round_rate
-from fedtide.simulation.replica import Carry, settle
-from fedtide.simulation.setup import batch
+from fedtide.simulation.replica import Carry, initial, settle
+from fedtide.simulation.setup import on_device
+from fedtide.simulation.trees import named
 from fedtide.solvers.base import Local
 from fedtide.streams import Purpose, Stream
 from fedtide.types import Cohort, Decision, Estimate, Memory, Observation, Population, State, Task, Trained, Updates
@@ -28,13 +28,11 @@ class Opening(NamedTuple):
     """A round whose active set is known."""
 
     round: int  # rounds done before it
-    available: np.ndarray  # [N] bool
-    asked: np.ndarray  # [N] bool: whose loss the policy wants to know
-    estimate: Estimate  # of numpy arrays
+    observation: Observation  # with all losses 0; the policy needs those of the clients in `asked`
     estimator: State  # after this round's observation
 
 
-class Choice(NamedTuple):
+class Invitations(NamedTuple):
     """A round whose invitations are known."""
 
     opening: Opening
@@ -44,7 +42,7 @@ class Choice(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What one client sent after training."""
+    """A client's result of local training."""
 
     delta: np.ndarray  # [d] w_t − w_k
     loss: float
@@ -52,19 +50,19 @@ class Update(NamedTuple):
     mass: Any  # [] or [d]
     rate: float
     message: Any = ()
-    before: Any = ()  # its row before and after training, where the solver's `close` looks at them
+    before: Any = ()  # its row before and after training, if the solver's `close` needs them
     after: Any = ()
 
 
 class Closing(NamedTuple):
-    """A round that is over."""
+    """The outcome of a finished round."""
 
-    included: np.ndarray  # [N] bool: whose update counted
-    owed: dict[int, dict[str, np.ndarray]]  # by client: those leaves of its row that the server changed, by name
+    included: np.ndarray  # [N] bool: clients whose update was used
+    owed: dict[int, dict[str, np.ndarray]]  # by client and name: leaves of its row that the server changed
 
 
 class Shapes(NamedTuple):
-    """The shapes of what a solver and its clients exchange, as trees of `jax.ShapeDtypeStruct`."""
+    """Shapes of the state and messages of a solver, as trees of `jax.ShapeDtypeStruct`."""
 
     row: Any
     shared: Any
@@ -73,26 +71,29 @@ class Shapes(NamedTuple):
 
 
 class Coordinator:
-    """The server's half of a method: `begin`, `decide`, `finish`, round after round.
+    """The server side of a method: `begin`, `decide` and `finish` in every round.
 
-    `carry` is all that the server keeps; only `finish` changes it, so a round that breaks off leaves no trace. Rows of
-    clients are not in it: the clients have them. `start` is the initial model, from which their first rows are made.
+    `carry` is the server's complete state. Only `finish` changes it, so an aborted round has no effect. It does not
+    contain clients' rows, which the clients keep. `start` is the initial model, from which their first rows are made.
     """
 
     def __init__(self, method: Method, population: Population, w: np.ndarray, seed: int = 0, names: Sequence[str] = ()):
-        refuse_unheard(method)
+        refuse_training_while_absent(method)
         self.names = names  # of clients, for errors
         self.clients = len(population.sizes)
         self.seed = np.uint32(whole("seed", seed, 0, 2**32 - 1))
         self._cpu = jax.devices("cpu")[0]
         with jax.default_device(self._cpu):
-            self.method = jax.tree.map(lambda a: a[0], batch([method]))
-            self.population = jax.tree.map(jnp.asarray, population)
+            self.method, self.population = jax.tree.map(on_device, (method, population))
             dtype = jnp.result_type(float)
             require(w.ndim == 1 and w.dtype == dtype, "w", f"{w.dtype}{w.shape}", f"a vector of {dtype}")
             self.start = np.asarray(w)
             self.carry: Carry = _start(self.method, self.population, self.start)
         self.shapes = shapes(method, self.population, len(w))
+        row, _, message, mass = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self.shapes)
+        vector, number, steps = np.zeros_like(self.start), np.zeros((), dtype), np.zeros((), np.int32)
+        # The masked entry of a cohort: an update, and the row before and after training.
+        self._masked = Updates(vector, number, steps, mass, number, message), row, row  # pyright: ignore
 
     @property
     def model(self) -> np.ndarray:
@@ -101,65 +102,67 @@ class Coordinator:
 
     @property
     def served(self) -> np.ndarray:
-        """The model to evaluate and to hand out [d]."""
+        """The model to evaluate and to return [d]."""
         with jax.default_device(self._cpu):
             return np.asarray(_served(self.method, self.carry))
 
     @property
     def shared(self) -> Any:
-        """What all clients get besides the model."""
+        """The solver's state that is sent to all clients with the model."""
         return jax.tree.map(np.asarray, self.carry.solver.shared)
 
     def first_row(self, client: int) -> Any:
-        """The row of a client that has never taken part."""
+        """The row of a client that has not participated yet."""
         with jax.default_device(self._cpu):
             return jax.tree.map(np.asarray, _first_row(self.method, self.population, self.start, client))
 
     def begin(self, t: int, available: np.ndarray) -> Opening:
-        """Round t with these clients there: the estimator has seen them, and the policy says whose losses it wants."""
+        """Begins round t: updates the estimator, and determines the clients whose losses the policy needs."""
         available = np.asarray(available, bool)
         require(available.shape == (self.clients,), "available", available.shape, f"one for each of {self.clients}")
+        none: Any = np.zeros(self.clients, bool)
+        zeros: Any = np.zeros(self.clients, self.start.dtype)
+        number: Any = np.int32(t)
+        stream = Stream(self.seed, int(Purpose.PARTICIPATION), number)  # pyright: ignore[reportArgumentType]
+        seen: Any = Observation(available, Estimate(zeros, zeros), zeros, none, number, stream, self.population)  # pyright: ignore
         with jax.default_device(self._cpu):
-            found = _begin(self.method, self.carry, np.int32(t), available, self.seed)
-        estimate, estimator, asked, fault = found
+            estimate, estimator, asked, fault = _begin(self.method, self.carry, seen)
         self._refuse(t, int(fault))
-        return Opening(t, available, np.asarray(asked), jax.tree.map(np.asarray, estimate), estimator)
+        return Opening(t, seen._replace(**jax.tree.map(np.asarray, {"estimate": estimate, "asked": asked})), estimator)
 
-    def decide(self, opening: Opening, losses: Mapping[int, float] | None = None) -> Choice:
-        """Whom to invite, with what weight. `losses` are of all who were asked; those of others are not looked at."""
-        losses = losses or {}
-        missing = [int(k) for k in np.flatnonzero(opening.asked) if k not in losses]
-        require(not missing, "losses", f"none of client {missing[:1]}", "one for each client that was asked")
-        loss = np.zeros(self.clients, self.start.dtype)
-        for client in np.flatnonzero(opening.asked):
-            loss[client] = losses[int(client)]
+    def decide(self, opening: Opening, losses: Mapping[int, float] | None = None) -> Invitations:
+        """The invited clients and their weights. `losses` must contain all clients that the policy asks."""
+        losses, asked = losses or {}, np.flatnonzero(opening.observation.asked).tolist()
+        missing = [k for k in asked if k not in losses]
+        require(not missing, "losses", f"none of client {missing[:1]}", "one for each client in `asked`")
+        loss: Any = np.zeros(self.clients, self.start.dtype)
+        loss[asked] = [losses[k] for k in asked]
         with jax.default_device(self._cpu):
-            decision, participation, fault = _decide(
-                self.method, self.carry, np.int32(opening.round), opening.available, opening.estimate, opening.asked,
-                loss, self.seed,
-            )  # fmt: skip
+            seen = opening.observation._replace(loss=loss)
+            decision, participation, fault = _decide(self.method, self.carry.participation, seen)
         self._refuse(opening.round, int(fault))
-        return Choice(opening, np.asarray(decision.invited), np.asarray(decision.weight), participation)
+        return Invitations(opening, np.asarray(decision.invited), np.asarray(decision.weight), participation)
 
     def finish(
-        self, choice: Choice, answers: Mapping[int, Update], late: Mapping[int, Update] | None = None
+        self, choice: Invitations, answers: Mapping[int, Update], late: Mapping[int, Update] | None = None
     ) -> Closing:
-        """Ends the round with the answers of the invited. Who was invited and is not among them takes no part.
+        """Ends the round with the updates of invited clients; an invited client without an update does not participate.
 
-        Answers of others are not looked at. `late` are updates of earlier rounds: they count with weight 0, which is
-        how an aggregation with memory gets to know them.
+        Updates of other clients are ignored. `late` contains updates of earlier rounds. They get weight 0, so only an
+        aggregation with memory uses them.
         """
         counted = {k: a for k, a in answers.items() if choice.invited[k]}
         older = {k: a for k, a in (late or {}).items() if k not in counted}
         order = sorted(counted | older)
         capacity = capacity_for(len(order), self.clients)
-        client: Any = np.array(order + [0] * (capacity - len(order)), np.int32)
-        weight: Any = [choice.weight[k] if k in counted else 0 for k in order] + [0] * (capacity - len(order))
+        client: Any = np.zeros(capacity, np.int32)
+        weight: Any = np.zeros(capacity, choice.weight.dtype)
         present: Any = np.arange(capacity) < len(order)
-        weight = np.asarray(weight, choice.weight.dtype)
-        cohort = Cohort(client, present, weight)
-        rows = [self._row(answer) for answer in ((counted | older)[k] for k in order)]
-        updates, before, after = self._stacked(rows, capacity)
+        client[present], weight[present] = order, [choice.weight[k] if k in counted else 0 for k in order]
+        importance: Any = np.asarray(self.population.importance)[client]
+        cohort = Cohort(client, present, weight, importance)
+        rows = [self._row((counted | older)[k]) for k in order] + [self._masked] * (capacity - len(order))
+        updates, before, after = jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
         carry = self.carry._replace(estimator=choice.opening.estimator, participation=choice.participation)
         with jax.default_device(self._cpu):
             settled, kept = _settle(
@@ -172,7 +175,7 @@ class Coordinator:
         return Closing(included, self._owed(kept, after, {k: i for i, k in enumerate(order) if k in counted}))
 
     def _refuse(self, t: int, fault: int) -> None:
-        """Raises where the policy broke a rule."""
+        """Raises if the policy violated its contract."""
         if fault:
             what = calls.explain(self.method.participation, fault, self.clients, self.names)
             raise FedtideError(f"round {t + 1}: {what}")
@@ -189,38 +192,24 @@ class Coordinator:
         return owed
 
     def _row(self, answer: Update) -> tuple[Updates, Any, Any]:
-        dtype = self.start.dtype
-
-        def number(value: Any) -> Any:
-            return np.asarray(value, dtype)
-
-        mass: Any = np.broadcast_to(number(answer.mass), self.shapes.mass.shape)
-        steps: Any = np.asarray(answer.steps, np.int32)
-        update = Updates(number(answer.delta), number(answer.loss), steps, mass, number(answer.rate), answer.message)
-        empty = jax.tree.map(_zeros, self.shapes.row)
-        return update, answer.before or empty, answer.after or empty
-
-    def _stacked(self, rows: list[Any], capacity: int) -> Any:
-        number: Any = np.zeros((), self.start.dtype)
-        vector: Any = np.zeros_like(self.start)
-        steps: Any = np.zeros((), np.int32)
-        mass: Any = _zeros(self.shapes.mass)
-        message, row = (jax.tree.map(_zeros, tree) for tree in (self.shapes.message, self.shapes.row))
-        masked = (Updates(vector, number, steps, mass, number, message), row, row)
-        padded = [*rows, *[masked] * (capacity - len(rows))]
-        return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *padded)
+        masked, row, _ = self._masked
+        mass: Any = np.broadcast_to(answer.mass, self.shapes.mass.shape)
+        sent = Updates(answer.delta, answer.loss, answer.steps, mass, answer.rate, answer.message)  # pyright: ignore
+        update = sent, answer.before or row, answer.after or row
+        return jax.tree.map(lambda like, leaf: np.asarray(leaf, like.dtype), (masked, row, row), update)
 
 
-def refuse_unheard(method: Method) -> None:
-    """Refuses a method whose clients train in rounds in which nobody hears of them."""
+def refuse_training_while_absent(method: Method) -> None:
+    """Refuses a method whose clients train while disconnected."""
     if method.solver.trains_absent:
         raise FedtideError(
-            f"{title_of(method)}: its clients train in rounds that they take no part in; real ones do not hear of those"
+            f"{title_of(method)}: its clients also train in rounds in which they are not reached; "
+            "real clients do not train while disconnected"
         )
 
 
 def shapes(method: Method, population: Population, parameters: int) -> Shapes:
-    """What goes between the server and a client that trains, besides the model [parameters]."""
+    """Shapes of what the server and a training client exchange besides the model [parameters]."""
     w = jax.ShapeDtypeStruct((parameters,), jnp.result_type(float))
 
     def one(population: Population, w: Array) -> tuple[Memory, Trained]:
@@ -235,20 +224,14 @@ def shapes(method: Method, population: Population, parameters: int) -> Shapes:
 
 
 def sends_rows(method: Method) -> bool:
-    """Whether the solver's `close` may look at what clients remember: then they send it."""
+    """Whether clients send their rows, because the solver overrides `close`."""
     return type(method.solver).close is not Local.close
 
 
 @jax.jit
 def _start(method: Method, population: Population, w: Array) -> Carry:
-    return Carry(
-        w,
-        method.estimator.init(population),
-        method.participation.init(population),
-        Memory((), method.solver.init(population, w).shared),
-        method.aggregation.init(population, len(w)),
-        method.server.init(w),
-    )
+    carry = initial(method, population, w)
+    return carry._replace(solver=carry.solver._replace(client=()))
 
 
 @jax.jit
@@ -257,25 +240,18 @@ def _first_row(method: Method, population: Population, w: Array, client: Array) 
 
 
 @jax.jit
-def _begin(
-    method: Method, carry: Carry, t: Array, available: Array, seed: Array
-) -> tuple[Estimate, State, Array, Array]:
-    estimate, estimator = calls.update(method.estimator, carry.estimator, available)
-    nobody, nothing = jnp.zeros_like(available), jnp.zeros(len(available), carry.w.dtype)
-    seen = Observation(available, estimate, nothing, nobody, t, Stream(seed, Purpose.PARTICIPATION, t))
-    policy = method.participation
-    asked = calls.candidates(policy, carry.participation, seen) if policy.needs_losses else nobody
-    fault = calls.fault(seen._replace(asked=asked), Decision(nobody, nothing), len(available), len(available))
-    return estimate, estimator, asked, fault
+def _begin(method: Method, carry: Carry, seen: Observation) -> tuple[Estimate, State, Array, Array]:
+    estimate, estimator = calls.update(method.estimator, carry.estimator, seen.available)
+    policy, seen, nobody = method.participation, seen._replace(estimate=estimate), Decision(seen.asked, seen.loss)
+    if policy.needs_losses:
+        seen = seen._replace(asked=calls.candidates(policy, carry.participation, seen))
+    return estimate, estimator, seen.asked, calls.fault(seen, nobody, len(seen.available), len(seen.available))
 
 
 @jax.jit
-def _decide(
-    method: Method, carry: Carry, t: Array, available: Array, estimate: Estimate, asked: Array, loss: Array, seed: Array
-) -> tuple[Decision, State, Array]:
-    seen = Observation(available, estimate, loss, asked, t, Stream(seed, Purpose.PARTICIPATION, t))
-    decision, state = calls.decide(method.participation, carry.participation, seen)
-    return decision, state, calls.fault(seen, decision, len(available), len(available))
+def _decide(method: Method, state: State, seen: Observation) -> tuple[Decision, State, Array]:
+    decision, state = calls.decide(method.participation, state, seen)
+    return decision, state, calls.fault(seen, decision, len(seen.available), len(seen.available))
 
 
 @jax.jit
@@ -290,7 +266,3 @@ def _settle(
 @jax.jit
 def _served(method: Method, carry: Carry) -> Array:
     return calls.serve(method.server, carry.server, carry.w)
-
-
-def _zeros(shape: Any) -> np.ndarray:
-    return np.zeros(shape.shape, shape.dtype)

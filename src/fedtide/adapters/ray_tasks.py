@@ -1,4 +1,4 @@
-"""What workers of a Ray cluster do. Nothing here knows of Ray."""
+"""The tasks of a Ray cluster's workers, as plain functions that do not depend on Ray."""
 
 import contextlib
 import copy
@@ -20,8 +20,8 @@ from fedtide.experiments.build import build
 from fedtide.experiments.config import loads
 from fedtide.methods.base import Method
 from fedtide.simulation import describe
-from fedtide.simulation.blocks import in_blocks, place_of, write_blocks
-from fedtide.simulation.cache import use_persistent_cache
+from fedtide.simulation.blocks import Sharing, in_blocks, place_of, write_sharing
+from fedtide.simulation.cores import use_persistent_cache
 from fedtide.simulation.folder import begin
 from fedtide.simulation.run import MethodRun
 from fedtide.simulation.setup import Setup, fitted
@@ -33,28 +33,28 @@ _OPTIONS = ("rounds", "seeds", "evaluate_every", "history", "record_clients", "c
 
 
 class Spec(NamedTuple):
-    """A run, as text."""
+    """A run in a form that can be sent to workers."""
 
-    text: str  # of the configuration
-    source: str  # what errors call it
-    folder: str  # what file names in it are relative to
+    text: str  # the configuration
+    source: str  # its name in error messages
+    folder: str  # its relative file names are relative to this folder
     out: str
     cores: int  # of a task
 
 
-class Plan(NamedTuple):
-    """What holds for all blocks of a run."""
+class PreparedRun(NamedTuple):
+    """What all blocks of a run share."""
 
     facts: dict[str, Any]
-    most: int  # clients that are there at once, over all seeds
+    most: int  # clients available in one round, over all seeds
     backend: str
 
 
 class Failure(NamedTuple):
-    """An error that is not a bug, as plain data: exceptions do not all survive the way back."""
+    """An expected error as plain data: not every exception can be pickled."""
 
     message: str
-    system: tuple[int, str, str] | None = None  # of an OSError: number, words, file
+    system: tuple[int, str, str] | None = None  # of an OSError: number, message, file
 
     def throw(self) -> NoReturn:
         if self.system is not None:
@@ -62,12 +62,12 @@ class Failure(NamedTuple):
         raise FedtideError(self.message)
 
 
-def _told(task: Callable[..., Any]) -> Callable[..., Any]:
+def _reports_errors(task: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(task)
     def guarded(*arguments: Any) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # the result says them again
+                warnings.simplefilter("ignore", RuntimeWarning)  # they are also in the result
                 return task(*arguments)
         except FedtideError as error:
             return Failure(str(error))
@@ -79,31 +79,33 @@ def _told(task: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-@_told
-def prepare(spec: Spec, size: int, how: dict[str, Any], about: dict[str, Any], resume: bool) -> Plan:
-    """Begins the folder (or checks it), as a local run on this kind of hardware would."""
+@_reports_errors
+def prepare(spec: Spec, sharing: Sharing, about: dict[str, Any], resume: bool) -> PreparedRun:
+    """Creates (or checks) the folder as a local run on this kind of hardware would."""
     setup, methods = _experiment(spec)
     setup = copy.copy(setup)
     if jax.default_backend() == "cpu":
-        setup.devices = setup.sharing(_cores())  # what a local run would share the seeds among
+        setup.devices = setup.sharing(_cores())  # the devices that a local run would use
     folder = Path(spec.out)
     if resume:
-        _require_here(folder)
+        _require_folder(folder)
     facts = begin(folder, setup, methods, about, resume)
-    write_blocks(folder, size, **how)
-    return Plan(facts, setup.traces.most, jax.default_backend())
+    write_sharing(folder, sharing)
+    return PreparedRun(facts, setup.traces.most, jax.default_backend())
 
 
-@_told
-def run_block(spec: Spec, plan: Plan, number: int, block: int, size: int) -> np.ndarray:
-    """One method on one block of seeds, from its checkpoint on; returns the models [seeds, d]."""
+@_reports_errors
+def run_block(spec: Spec, plan: PreparedRun, number: int, block: int, size: int) -> np.ndarray:
+    """Runs one method on one block of seeds, from its checkpoint; returns the models [seeds, d]."""
     folder = Path(spec.out)
-    _require_here(folder)
+    _require_folder(folder)
     setup, methods = _experiment(spec)
-    here = {**describe.versions(), "backend": jax.default_backend()}
+    own = {**describe.versions(), "backend": jax.default_backend()}
     for name, begun in {**plan.facts["versions"], "backend": plan.backend}.items():
-        if here[name] != begun:
-            raise FedtideError(f"{platform.node()} has {name} {here[name]}, another machine {begun}: bits would differ")
+        if own[name] != begun:
+            raise FedtideError(
+                f"{platform.node()} has {name} {own[name]}, another machine {begun}: results would differ"
+            )
     blocks = in_blocks(setup.seed_list, size)
     share = setup.share(blocks[block], plan.most)
     label = list(methods)[number]
@@ -113,24 +115,24 @@ def run_block(spec: Spec, plan: Plan, number: int, block: int, size: int) -> np.
     return run.to_end(lambda label, done, total: None)
 
 
-def _require_here(folder: Path) -> None:
+def _require_folder(folder: Path) -> None:
     if not (folder / "run.json").exists():
         raise FedtideError(f"{folder}: not there on {platform.node()}: {SHARED}")
 
 
 @functools.lru_cache(maxsize=1)
 def _experiment(spec: Spec) -> tuple[Setup, dict[str, Method]]:
-    """The whole run's setup; a worker keeps it from task to task."""
+    """The setup of the whole run, cached between the tasks of a worker."""
     logging.getLogger("fedtide").setLevel(logging.ERROR)
     use_persistent_cache()
-    with contextlib.suppress(RuntimeError):  # JAX has started its devices already, for an earlier task
+    with contextlib.suppress(RuntimeError):  # an earlier task has already initialised JAX
         jax.config.update("jax_num_cpu_devices", spec.cores)
     if not Path(spec.folder).is_dir():
         where = f"{spec.folder}: not there on {platform.node()}"
         raise FedtideError(f"{where}: all machines of the cluster must see the configuration's folder")
     try:
         experiment = build(loads(spec.text, spec.source, spec.folder))
-    except FedtideError as error:  # where the run was started it could be built
+    except FedtideError as error:  # it could be built on the machine that started the run
         raise FedtideError(f"{error} (on {platform.node()}: files and data sets must be on every machine)") from error
     methods = {label: fitted(method, experiment.problem) for label, method in experiment.methods.items()}
     given = inspect.signature(simulate).bind(experiment.problem, experiment.availability, methods, **experiment.options)

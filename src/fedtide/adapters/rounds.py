@@ -1,99 +1,86 @@
-"""What a train function is told about its round, and the client-side parts that it can use."""
+"""The argument of train functions: the round, and the method's client-side parts."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fedtide.errors import FedtideError, require
 from fedtide.methods.base import Method
-from fedtide.solvers import ControlVariate, TailRisk
+from fedtide.solvers.base import Recipe, recipe_of
 from fedtide.types import Task
 
-_nothing: Any = ()
 
-
+@dataclass(eq=False)
 class Round:
-    """One round as a client sees it.
+    """One round on a client.
 
     `number` counts from 0; `client` is the client's id and `node` its node configuration, `config` the run's. `rate`,
     `steps`, `pull`, `correction`, `factor` and `decay` are the method's client-side parts for a train function's own
-    loop. A method that needs one of them refuses a train function that does not use it.
+    loop. If a method needs one of them, a train function that does not use it is an error.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        number: int = 0,
-        client: str = "",
-        client_number: int = 0,
-        shapes: Sequence[tuple[int, ...]] = (),
-        node: Mapping[str, Any] | None = None,
-        config: Mapping[str, Any] | None = None,
-        seed: int = 0,
-    ):
-        self.method, self.number, self.client, self.client_number = method, number, client, client_number
-        self.shapes, self.node, self.config, self.seed = tuple(shapes), node or {}, config or {}, seed
+    method: Method
+    number: int = 0
+    client: str = ""
+    client_number: int = 0
+    shapes: Sequence[tuple[int, ...]] = ()
+    node: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
         self.used: set[str] = set()
-        self._received, self._row, self._shared = np.zeros(0), _nothing, _nothing
-        self._threshold, self._mass, self._taken = 0.0, 0.0, 0
+        self.opened(np.zeros(0), (), ())
 
     def opened(self, w: np.ndarray, row: Any, shared: Any) -> "Round":
-        """With what the client received and remembers."""
+        """Sets what the client received, and its row."""
         self._received, self._row, self._shared = w, row, shared
-        if isinstance(self.method.solver, TailRisk) and np.ndim(shared) == 0:
-            self._threshold = float(shared)
+        self.losses: list[float] = []  # passed to `factor`
+        self._tail, self._known = None, None
         return self
 
     def rate(self, step: int = 0) -> float:
         """η of a local step, the schedule included."""
         self.used.add("rate")
-        return self._rate(step)
+        return float(innermost(self.method.solver).rate * self._scheduled(step))
 
     @property
     def steps(self) -> int | None:
-        """The local steps that the method asks for in this round; None where that depends on the client's samples."""
+        """The number of local steps in this round; None if it depends on the client's samples."""
         self.used.add("steps")
-        shared = self._shared
-        return int(shared.steps) if hasattr(shared, "steps") else getattr(self.method.solver.work, "count", None)
+        steps = self._recipe.steps
+        return getattr(self.method.solver.work, "count", None) if steps is None else int(steps)
 
     @property
     def decay(self) -> float:
         """ρ of the momentum buffer, which starts at 0 in every round."""
         self.used.add("decay")
-        return float(getattr(innermost(self.method.solver), "decay", 0.0))
+        return self._recipe.decay or 0.0
 
     def pull(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """μ (w_k − w_t), to be added to the gradients at the model w_k (after momentum, where there is some)."""
+        """μ (w_k − w_t), to be added to the gradients at the model w_k (after momentum, if any)."""
         self.used.add("pull")
-        mu = float(getattr(innermost(self.method.solver), "mu", 0.0))
-        return self.split(mu * (self.joined(arrays) - self._received))
+        return self.split((self._recipe.pull or 0.0) * (self.joined(arrays) - self._received))
 
     @property
     def correction(self) -> list[np.ndarray]:
         """c − c_k, to be added to every gradient."""
         self.used.add("correction")
-        if not isinstance(self.method.solver, ControlVariate):
-            return self.split(np.zeros_like(self._received))
-        return self.split(np.asarray(self._shared.control - self._row.control))
+        correction = self._recipe.correction
+        return self.split(np.zeros_like(self._received) if correction is None else np.asarray(correction))
 
     def factor(self, loss: float) -> float:
-        """(1 − γ) 1{f > t}/α + γ for a minibatch of this loss: what its gradient is multiplied by. Once every step."""
+        """(1 − γ) 1{f > t}/α + γ, the factor of the gradient of a minibatch with this loss. Call it once per step."""
         self.used.add("factor")
-        solver, step = self.method.solver, self._taken
-        if not isinstance(solver, TailRisk):
+        weigh = self._recipe.factor
+        if weigh is None:
             return 1.0
-        slope = (1 - solver.mix) * (1 - (loss > self._threshold) / solver.level)
-        self._threshold -= solver.threshold_rate * self._scheduled(step) * slope
-        self._mass += self._rate(step) * (1 - slope)
-        self._taken += 1
-        return float(1 - slope)
-
-    @property
-    def tail(self) -> tuple[float, float, int]:
-        """(threshold, mass, steps) after the calls of `factor`."""
-        return self._threshold, self._mass, self._taken
+        factor, self._tail = weigh(self._tail, loss, self._scheduled(len(self.losses)))
+        self.losses.append(loss)
+        return float(factor)
 
     def split(self, w: np.ndarray) -> list[np.ndarray]:
         """The vector [d] as the model's arrays."""
@@ -101,24 +88,23 @@ class Round:
         return [part.reshape(shape).copy() for part, shape in zip(np.split(w, ends[:-1]), self.shapes, strict=True)]
 
     def joined(self, arrays: Sequence[Any]) -> np.ndarray:
-        """The model's arrays as a vector [d] of the server's type; raises where count, shapes or kinds differ."""
-        found = [np.asarray(array) for array in arrays]
-        given = [array.shape for array in found]
+        """The model's arrays as a vector [d] of the server's type; raises if their number, shapes or types differ."""
+        converted = [np.asarray(array) for array in arrays]
+        given = [array.shape for array in converted]
         require(given == list(self.shapes), "shapes of arrays", given, f"{list(self.shapes)}")
-        if any(array.dtype.kind != "f" for array in found):
-            raise FedtideError(f"arrays are of types {[str(a.dtype) for a in found]}: must be floating")
-        return np.concatenate([array.ravel() for array in found]).astype(self._received.dtype)
-
-    def _rate(self, step: int) -> float:
-        return float(innermost(self.method.solver).rate * self._scheduled(step))
-
-    def _scheduled(self, step: int) -> float:
-        task = Task(self._count, lambda w, i: (w, w), self.number)
-        return float(innermost(self.method.solver).schedule.factor(task, step))
+        if any(array.dtype.kind != "f" for array in converted):
+            raise FedtideError(f"arrays are of types {[str(a.dtype) for a in converted]}: must be floating")
+        return np.concatenate([array.ravel() for array in converted]).astype(self._received.dtype)
 
     @property
-    def _count(self) -> int:
-        return int(getattr(self.method.solver.work, "count", 1))
+    def _recipe(self) -> Recipe:
+        if self._known is None:
+            self._known = recipe_of(self.method.solver, self._row, self._shared) or Recipe()
+        return self._known
+
+    def _scheduled(self, step: int) -> float:
+        task = Task(int(getattr(self.method.solver.work, "count", 1)), lambda w, i: (w, w), self.number)
+        return float(innermost(self.method.solver).schedule.factor(task, step))
 
 
 def innermost(solver: Any) -> Any:

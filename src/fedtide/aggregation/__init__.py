@@ -1,4 +1,4 @@
-"""Aggregation: one direction out of many updates."""
+"""Aggregation rules: one direction from many updates."""
 
 from fedtide.aggregation.accumulated import Accumulated
 from fedtide.aggregation.cluster_memory import ClusterMemory

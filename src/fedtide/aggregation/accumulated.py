@@ -1,31 +1,28 @@
-"""The running sum of what clients report as changed."""
+"""The running sum of the changes that clients send."""
+
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jax import Array
 
 from fedtide.aggregation.base import Rule
 from fedtide.rows import weighted_rows
-from fedtide.types import Cohort, Population, Updates, part
+from fedtide.types import Cohort, Population, Sends, Updates, part
 
 
 @part
 class Accumulated(Rule):
-    """v ← v + Σ_{k∈S} q_k D_k, D_k the difference to what client k sent last: v = Σ_k q_k (what it sent last).
+    """v ← v + Σ_{k∈S} q_k D_k, where D_k is the change since client k's last upload: v = Σ_k q_k (its latest value).
 
-    The memory of each client's latest contribution lies with the clients; the server keeps their sum. Unbiased up to
-    staleness with fixed weights q = α; weights that change from round to round leave remainders of old ones in v.
+    Each client keeps its latest contribution, the server their sum. Unbiased up to staleness with fixed weights q = α;
+    weights that change from round to round leave remainders of earlier ones in v.
 
     Reference: Ying, Li and Yang, "Exact and linear convergence for federated learning under arbitrary client
     participation is attainable", NeurIPS 2025 (FOCUS).
     """
 
-    @property
-    def moves_when_empty(self) -> bool:
-        return True
-
-    @property
-    def takes(self) -> tuple[str, ...]:
-        return ("difference",)
+    moves_when_empty: ClassVar[bool] = True
+    takes: ClassVar[tuple[Sends, ...]] = ("difference",)
 
     def init(self, population: Population, parameters: int) -> Array:
         return jnp.zeros(parameters)

@@ -1,23 +1,22 @@
 """One remembered update for each cluster of clients."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from fedtide.aggregation.base import Rule
 from fedtide.aggregation.clusters import cluster_by_labels
 from fedtide.aggregation.sums import grouped_rows, per_unit, rate_now, trained_only
-from fedtide.errors import FedtideError, require, whole
+from fedtide.errors import FedtideError, check_one_each, membership_of
 from fedtide.rows import weighted_rows
-from fedtide.types import Cohort, Population, Updates, part
+from fedtide.types import Cohort, Population, Updates, check_whole, part
 
 
 class ByCluster(NamedTuple):
-    cluster: Array  # [N] of each client
-    importance: Array  # [K] Σ α of its clients
+    cluster: Array  # [N] of each client: constant, but computed once
+    importance: Array  # [K] Σ α of its clients: constant, as the clusters are
     rows: Array  # [K, d] y_c / η of its round
 
 
@@ -25,11 +24,11 @@ class ByCluster(NamedTuple):
 class ClusterMemory(Rule):
     """v = Σ_j α_j y_c(j) + Σ_{k∈S} q_k (Δ_k − y_c(k)), then y_c ← mean of Δ_k over S ∩ c (where not empty).
 
-    Unbiased exactly where the weights are, as `LatestUpdates`, with K rows of memory in place of N. One cluster is the
-    weighted sum where the weights sum to 1; a cluster for each client is `LatestUpdates`.
+    Unbiased exactly where the weights are, as `LatestUpdates` is, with K rows of memory in place of N. One cluster is
+    the weighted sum where the weights sum to 1; a cluster for each client is `LatestUpdates`.
 
     `assignment` is the cluster of each client, 0 … clusters − 1; without it clients are grouped by their labels
-    (k-means), which the server must then be allowed to know. Updates are kept per unit of the learning rate, as in
+    (k-means), which the server must then know. Updates are kept per unit of the learning rate, as in
     `LatestUpdates`.
 
     Reference: Jhunjhunwala et al., "FedVARP: tackling the variance due to partial client participation in federated
@@ -40,22 +39,12 @@ class ClusterMemory(Rule):
     assignment: Array | None = None
 
     def __post_init__(self):
-        object.__setattr__(self, "clusters", whole("aggregation.clusters", self.clusters, 1))
+        check_whole(self, "aggregation", clusters=1)
         if self.assignment is not None:
-            member = np.asarray(self.assignment)
-            fine = (
-                member.ndim == 1
-                and member.dtype.kind in "iu"
-                and bool(((member >= 0) & (member < self.clusters)).all())
-            )
-            require(
-                fine, "aggregation.assignment", self.assignment, f"a cluster 0 … {self.clusters - 1} for each client"
-            )
-            object.__setattr__(self, "assignment", member.astype(np.int32))
+            member = membership_of("aggregation.assignment", self.assignment, self.clusters)
+            object.__setattr__(self, "assignment", member)
 
-    @property
-    def moves_when_empty(self) -> bool:
-        return True
+    moves_when_empty: ClassVar[bool] = True
 
     def init(self, population: Population, parameters: int) -> ByCluster:
         cluster = self._assigned(population)
@@ -80,9 +69,7 @@ class ClusterMemory(Rule):
     def _assigned(self, population: Population) -> Array:
         clients = len(population.importance)
         if self.assignment is not None:
-            entries = len(self.assignment)
-            allowed = f"one for each of {clients} clients"
-            require(entries == clients, "aggregation.assignment", f"{entries} entries", allowed)
+            check_one_each("aggregation.assignment", self.assignment, clients)
             return jnp.asarray(self.assignment)
         if population.labels is None:
             raise FedtideError("aggregation ClusterMemory: this problem has no labels to group by; give `assignment`")

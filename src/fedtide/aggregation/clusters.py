@@ -10,9 +10,9 @@ _ITERATIONS = 25
 def cluster_by_labels(labels: Array, clusters: int) -> Array:
     """The cluster of each client [N], from its samples of each class [N, classes]: k-means on label distributions.
 
-    Nothing is random: the first centre is the client farthest from the mean distribution, each further one the client
-    farthest from its nearest centre; then Lloyd's iterations. Ties go to the lower index. A cluster can end up empty,
-    where clients have equal distributions.
+    Deterministic: the first centre is the client farthest from the mean distribution, each further one the client
+    farthest from its nearest centre; then Lloyd's iterations. Ties go to the lower index. Clusters may be empty where
+    clients have equal distributions.
     """
     share = labels / jnp.maximum(labels.sum(axis=1, keepdims=True), 1)
 
@@ -20,7 +20,7 @@ def cluster_by_labels(labels: Array, clusters: int) -> Array:
         centre = share[jnp.argmax(chosen)]
         return jnp.minimum(chosen, _square(share, centre[None])[:, 0]), centre
 
-    # What `chosen` holds is each client's distance to its nearest centre so far; the mean is none of the centres.
+    # `chosen` is each client's distance to its nearest centre so far; the mean is not one of the centres.
     first = share[jnp.argmax(_square(share, share.mean(axis=0, keepdims=True))[:, 0])]
     _, others = jax.lax.scan(farther, _square(share, first[None])[:, 0], None, length=clusters - 1)
 

@@ -9,13 +9,14 @@ from fedtide.types import Cohort, Updates
 
 
 def mean_rows(weight: Array, rows: Array) -> Array:
-    """Σ_i weight_i rows_i / Σ_i weight_i: [C], [C, d] -> [d]; 0 where nobody has weight.
+    """Σ_i weight_i rows_i / Σ_i weight_i: [C], [C, d] -> [d]; 0 where no row has weight.
 
-    Taken around the largest row, so that rows which agree have exactly that mean.
+    Computed relative to the largest row, so that equal rows have exactly that mean.
     """
     top = jnp.where(weight[:, None] > 0, rows, -jnp.inf).max(axis=0)
     top = jnp.where(top > -jnp.inf, top, 0)
-    return top - weighted_rows(weight, top - rows) / _positive(weighted_rows(weight, jnp.ones_like(rows[:, :1])))
+    total = weighted_rows(weight, jnp.ones_like(rows[:, :1]))
+    return top - weighted_rows(weight, top - rows) / jnp.maximum(total, jnp.finfo(total.dtype).tiny)
 
 
 def grouped_rows(weight: Array, group: Array, rows: Array, groups: int) -> Array:
@@ -32,7 +33,7 @@ def grouped_rows(weight: Array, group: Array, rows: Array, groups: int) -> Array
 
 
 def trained_only(cohort: Cohort, updates: Updates) -> Cohort:
-    """The cohort without those who took no step: they have no update to remember, and are as good as absent."""
+    """The cohort without clients that took no step: they have no update to store, and count as absent."""
     trained = cohort.present & (updates.steps > 0)
     return cohort._replace(present=trained, weight=jnp.where(trained, cohort.weight, 0))
 
@@ -44,14 +45,10 @@ def per_unit(rate: Array, rows: Array) -> Array:
 
 
 def rate_now(cohort: Cohort, updates: Updates) -> Array:
-    """The mean learning rate of those who count in this round, or the round's own where nobody does.
+    """The mean learning rate of the clients with weight in this round, or the round's own where there are none.
 
-    Late updates of earlier rounds, at the rates of those, have weight 0.
+    Late updates of earlier rounds, with the rates of those rounds, have weight 0.
     """
     counts = cohort.present & (cohort.weight != 0)
     mean = mean_rows(counts.astype(updates.rate.dtype), updates.rate[:, None])[0]
     return jnp.where(counts.any(), mean, jnp.asarray(updates.round_rate, mean.dtype))
-
-
-def _positive(total: Array) -> Array:
-    return jnp.maximum(total, jnp.finfo(total.dtype).tiny)

@@ -1,14 +1,13 @@
-"""Availability processes: who is there?"""
+"""Availability processes: which clients are available in each round."""
 
 from fedtide.availability.always import Always
 from fedtide.availability.base import Process
 from fedtide.availability.bernoulli import Bernoulli
-from fedtide.availability.catalogue import CATALOGUE, Entry, find
+from fedtide.availability.catalogue import CATALOGUE, Entry, find, register
 from fedtide.availability.clusters import Clusters
 from fedtide.availability.cyclic import Cyclic
 from fedtide.availability.diurnal import Diurnal
 from fedtide.availability.finite_chain import FiniteChain
-from fedtide.availability.fleet import Fleet
 from fedtide.availability.markov import Markov
 from fedtide.availability.phones import Phones
 from fedtide.availability.populations import paper_population, spatial_population
@@ -24,7 +23,6 @@ __all__ = [
     "Diurnal",
     "Entry",
     "FiniteChain",
-    "Fleet",
     "Markov",
     "Phones",
     "Process",
@@ -32,5 +30,6 @@ __all__ = [
     "Trace",
     "find",
     "paper_population",
+    "register",
     "spatial_population",
 ]

@@ -11,17 +11,16 @@ from fedtide.availability.clusters import Clusters
 from fedtide.availability.cyclic import Cyclic
 from fedtide.availability.diurnal import Diurnal
 from fedtide.availability.finite_chain import FiniteChain
-from fedtide.availability.fleet import fleet
 from fedtide.availability.markov import Markov
 from fedtide.availability.phones import Phones
 from fedtide.availability.populations import paper_population, spatial_population
 from fedtide.availability.random_access import RandomAccess
 from fedtide.availability.trace import trace
-from fedtide.errors import InvalidInput, one_of
+from fedtide.errors import check_one_of
 
 
 class Entry(NamedTuple):
-    """An availability process that can be asked for by name."""
+    """An availability process with its name."""
 
     name: str
     build: Callable[..., Process]
@@ -59,21 +58,6 @@ _ENTRIES = (
     Entry("random_access", RandomAccess, {"probabilities": [0.4, 0.2, 0.2, 0.1, 0.1], "users": 2}),
     Entry("diurnal", Diurnal, {"base": 0.5, "zone": [0.0, 0.25, 0.5, 0.75], "persistence": 0.7, "period": 24}),
     Entry("phones", Phones, {"rule": "charging", "round_minutes": 60, "clients": 10}),
-    Entry(
-        "fleet",
-        fleet,
-        {
-            "availability": [0.1, 0.5, 0.3, 0.4, 0.6, 0.9],
-            "hours": [2.0, 6.0, 4.0, 2.0, 3.0, 1.5],
-            "profile": [0.2] * 8 + [-0.3] * 8 + [0.1] * 8,
-            "membership": [-1, -1, 0, 0, 1, 1],
-            "coupling": [0.5, 0.3],
-            "cluster_hours": [2.0, 1.0],
-            "stays": [[0.5, 1.0, 4.0, 12.0], [0.4, 0.4, 0.2]],
-            "absences": [[0.5, 2.0, 8.0, 24.0], [0.3, 0.4, 0.3]],
-            "round_seconds": 3600,
-        },
-    ),
     Entry("trace", trace, {"matrix": [[1, 0, 1], [1, 1, 0], [0, 1, 0], [0, 1, 1]], "random_start": True}),
     Entry("paper_population", paper_population, {"clients": 8}),
     Entry("spatial_population", spatial_population, {"clusters": 4, "clients_per_cluster": 2}),
@@ -83,8 +67,12 @@ CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 """Every availability process by its name in configurations: `CATALOGUE[name].build(**arguments)`."""
 
 
+def register(entry: Entry) -> None:
+    """Adds a process: it is then available by its name in configurations, `fedtide availability` and the laws."""
+    CATALOGUE[entry.name] = entry
+
+
 def find(name: str) -> Entry:
     """The catalogue's entry of that name."""
-    if name not in CATALOGUE:
-        raise InvalidInput("availability", name, one_of(name, CATALOGUE))
+    check_one_of("availability", name, CATALOGUE)
     return CATALOGUE[name]

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.availability.base import Numbers, Process, count_clients, membership_of
-from fedtide.errors import require
+from fedtide.availability.base import Numbers, Process, count_clients
+from fedtide.errors import check_one_each, membership_of, require
 from fedtide.streams import Stream
 from fedtide.types import part
 
@@ -16,14 +16,16 @@ from fedtide.types import part
 class Cyclic(Process):
     """Groups of clients take turns, always in the same order; nothing is random.
 
-    In round t the clients of group ⌊t / period⌋ mod K̄ are there: π = 1/K̄ as an average over time. λ is None: a
-    schedule has no law of its own, and no two-state chain describes it.
+    In round t the clients of group ⌊t / period⌋ mod K̄ are available: π = 1/K̄ as an average over time. λ is None: a
+    deterministic schedule is not described by a two-state chain.
 
-    `groups` is the group of each client, 0 … K̄ − 1, or a number K̄ of groups and `clients`: equal groups of
-    consecutive clients, up to one client. A turn lasts `period` rounds.
+    `groups` is the group of each client, 0 … K̄ − 1, or a number K̄ of groups and `clients`: groups of consecutive
+    clients, equal up to one client. A turn lasts `period` rounds.
 
     Reference: Cho et al., "On the convergence of federated averaging with cyclic client participation", ICML 2023.
     """
+
+    correlation = None
 
     groups: Numbers
     period: int = 1
@@ -39,30 +41,19 @@ class Cyclic(Process):
             require(fine, "groups", groups, f"a number of groups from 1 to {clients}, the clients")
             groups = np.arange(clients or 0) * int(groups) // (clients or 1)
         groups = membership_of("groups", groups)
-        require(
-            clients in (None, len(groups)), "groups", f"{len(groups)} entries", f"one for each of {clients} clients"
-        )
+        check_one_each("groups", groups, clients)
         turns = int(groups.max()) + 1
         empty = np.flatnonzero(np.bincount(groups, minlength=turns) == 0)
         require(len(empty) == 0, "groups", self.groups, f"without gaps: group {empty[:1].tolist()} has no client")
         require(self.period >= 1, "period", self.period, "1 or more rounds")
-        object.__setattr__(self, "groups", groups)
-        object.__setattr__(self, "clients", len(groups))
-        object.__setattr__(self, "turns", turns)
+        self._set(groups=groups, clients=len(groups), turns=turns)
 
     @property
     def availability(self) -> np.ndarray:
         return np.full(self.clients, 1 / self.turns)
 
-    @property
-    def correlation(self) -> None:
-        return None
-
     def classes(self) -> list[str]:
         return [f"group {g}" for g in np.asarray(self.groups)]
-
-    def init(self, stream: Stream) -> tuple[()]:
-        return ()
 
     def step(self, state: tuple[()], stream: Stream) -> tuple[Array, tuple[()]]:
         turn = jnp.asarray(stream.round, jnp.int32) // self.period % self.turns

@@ -1,4 +1,4 @@
-"""Availability that changes with time, in runs."""
+"""Time-varying availability with correlation."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -8,10 +8,10 @@ from fedtide.streams import Stream
 
 
 class Drifting(Process):
-    """Client k is there in round t with probability exactly π_k(t) = `marginal(t)`, and its runs persist.
+    """Client k is available in round t with probability exactly π_k(t) = `marginal(t)`, correlated over rounds.
 
-    Each client holds a number U, uniform on [0, 1). From a round to the next it keeps it with probability ρ_k
-    (`persistence`) and otherwise draws another; it is there in round t when U < π_k(t). U stays uniform, so the
+    Each client has a number U, uniform on [0, 1). From one round to the next it keeps U with probability ρ_k
+    (`persistence`) and otherwise draws a new one; it is available in round t when U < π_k(t). U stays uniform, so the
     marginal is exact whatever ρ. U survives s rounds with probability ρ^s and is independent after that, so
     Cov(on_t, on_{t+s}) = ρ^s (min(π(t), π(t+s)) − π(t) π(t+s)). Where π does not change this is the two-state chain
     with correlation λ = ρ.

@@ -1,4 +1,4 @@
-"""Any finite chain over sets of clients."""
+"""Finite Markov chains over sets of clients."""
 
 import dataclasses
 from typing import Any
@@ -8,22 +8,22 @@ import numpy as np
 from jax import Array
 
 from fedtide.availability.base import Numbers, Process, count_clients, lag_one
-from fedtide.errors import require
+from fedtide.errors import floats, require, require_each
 from fedtide.streams import Stream
 from fedtide.types import part
 
 
 @part
 class FiniteChain(Process):
-    """A Markov chain over sets of clients: any joint behaviour of finitely many states; started in its stationary law.
+    """A Markov chain over sets of clients, with any joint availability of finitely many states; started stationary.
 
     State i goes to state j with probability P_ij = `transition[i, j]`, and in state i the clients of `active_sets[i]`
-    are there. With the stationary law μ = μP and a_i = 1 where state i has client k:
+    are available. With the stationary law μ = μP and a_i = 1 where state i has client k:
     π_k = Σ μ_i a_i and λ_k = (Σ μ_i a_i P_ij a_j − π_k²) / (π_k(1 − π_k)), 0 where π_k is 0 or 1. The chain must be
     irreducible and aperiodic.
 
-    `active_sets` is a matrix of booleans [states, clients], or for each state the numbers of its clients together
-    with `clients`.
+    `active_sets` is a matrix of booleans [states, clients], or the numbers of the available clients of each state,
+    together with `clients`.
     """
 
     transition: Numbers
@@ -35,10 +35,8 @@ class FiniteChain(Process):
         transition = _stochastic(self.transition)
         active = _as_matrix(self.active_sets, self.clients, len(transition))
         _require_ergodic(transition)
-        object.__setattr__(self, "transition", transition)
-        object.__setattr__(self, "active_sets", active)
-        object.__setattr__(self, "clients", active.shape[1])
-        object.__setattr__(self, "stationary", _stationary(transition))
+        self._set(transition=transition, active_sets=active, clients=active.shape[1])
+        self._set(stationary=_stationary(transition))
 
     @property
     def availability(self) -> np.ndarray:
@@ -54,27 +52,22 @@ class FiniteChain(Process):
         return _draw(self.stationary, stream.uniform(0))
 
     def step(self, state: Array, stream: Stream) -> tuple[Array, Array]:
-        # Round t's second number decides the state of round t + 1.
+        # The second random number of round t decides the state of round t + 1.
         return jnp.asarray(self.active_sets)[state], _draw(jnp.asarray(self.transition)[state], stream.uniform(0, 2)[1])
 
 
 def _draw(probabilities: Array, uniform: Array) -> Array:
-    """The state in whose share of [0, 1) the number falls; rounding never picks a state of probability 0."""
+    """The state whose part of [0, 1) contains the number; never a state of probability 0, despite rounding."""
     upto = jnp.cumsum(jnp.asarray(probabilities))
     return jnp.searchsorted(upto, uniform * upto[-1], side="right")
 
 
 def _stochastic(value: Any) -> np.ndarray:
-    try:
-        matrix = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        matrix = np.array(np.nan)
+    allowed = "a square matrix of probabilities"
+    matrix = floats("transition", value, allowed)
     square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.size > 0
-    require(square, "transition", value, "a square matrix of probabilities")
-    negative = ~(matrix >= 0)
-    if negative.any():
-        i, j = np.argwhere(negative)[0]
-        require(False, f"transition[{i}][{j}]", float(matrix[i, j]), "a probability")
+    require(square, "transition", value, allowed)
+    require_each(matrix >= 0, "transition", matrix, "a probability")
     sums = matrix.sum(1)
     off = np.abs(sums - 1) > 1e-6
     if off.any():
@@ -84,7 +77,7 @@ def _stochastic(value: Any) -> np.ndarray:
 
 
 def _as_matrix(value: Any, clients: int | None, states: int) -> np.ndarray:
-    """bool[states, clients] from either way to write the sets."""
+    """bool[states, clients] from either form of the sets."""
     try:
         rows = [np.asarray(row) for row in value]
     except (TypeError, ValueError):
@@ -102,11 +95,9 @@ def _as_matrix(value: Any, clients: int | None, states: int) -> np.ndarray:
     for i, row in enumerate(rows):
         if row.size:
             fine = row.ndim == 1 and row.dtype.kind in "iu" and len(np.unique(row)) == len(row)
-            require(
-                fine, f"active_sets[{i}]", row.tolist(), "distinct numbers of clients, or a boolean for each client"
-            )
-            inside = bool(((row >= 0) & (row < clients)).all())
-            require(inside, f"active_sets[{i}]", row.tolist(), f"clients in 0 … {clients - 1}")
+            field, numbers = f"active_sets[{i}]", row.tolist()
+            require(fine, field, numbers, "distinct numbers of clients, or a boolean for each client")
+            require(bool(((row >= 0) & (row < clients)).all()), field, numbers, f"clients in 0 … {clients - 1}")
             matrix[i, row] = True
     return matrix
 

@@ -12,17 +12,20 @@ from fedtide.types import part
 
 @part
 class Markov(Process):
-    """A two-state chain for each client, so that presence and absence come in runs; started in its stationary law.
+    """An independent two-state chain for each client, with correlated availability; started stationary.
 
-    P(on|on) = λ + (1−λ)π and P(on|off) = (1−λ)π, independently for each client. π is the stationary availability,
+    P(on|on) = λ + (1−λ)π and P(on|off) = (1−λ)π. π is the stationary availability,
     λ the lag-1 correlation: autocovariance π(1−π)λ^s, mean off-run 1/((1−λ)π) rounds, mean return time 1/π whatever
     λ. Admissible: max(1 − 1/π, 1 − 1/(1−π)) ≤ λ < 1.
 
-    `availability` and `correlation` are one number for each client, or one number; `clients` where both are one number.
+    `availability` and `correlation` are numbers, or have one number per client; `clients` is needed if both are
+    numbers.
 
     Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
     IEEE/ACM ToN 2024, Sec. III.
     """
+
+    two_state = True
 
     availability: Numbers
     correlation: Numbers
@@ -37,9 +40,7 @@ class Markov(Process):
         if bad.any():
             k = int(bad.argmax())
             require(False, f"correlation[{k}]", float(lam[k]), f"in [{lowest[k]:.4g}, 1) for availability {pi[k]:.4g}")
-        object.__setattr__(self, "availability", pi)
-        object.__setattr__(self, "correlation", lam)
-        object.__setattr__(self, "clients", len(pi))
+        self._set(availability=pi, correlation=lam, clients=len(pi))
 
     def init(self, stream: Stream) -> Array:
         return stream.uniform(jnp.arange(self.clients)) < jnp.asarray(self.availability)
@@ -47,7 +48,7 @@ class Markov(Process):
     def step(self, state: Array, stream: Stream) -> tuple[Array, Array]:
         arrive = (1 - self.correlation) * jnp.asarray(self.availability)
         on = arrive + jnp.where(state, self.correlation, 0)
-        # Round t's second number decides who is there in round t + 1.
+        # The second random number of round t decides availability in round t + 1.
         return state, stream.uniform(jnp.arange(self.clients), 2)[:, 1] < on
 
 

@@ -1,4 +1,4 @@
-"""Phones as they were measured."""
+"""Phones, fitted to a measured trace."""
 
 import dataclasses
 from typing import Literal, NamedTuple
@@ -13,12 +13,12 @@ from fedtide.types import part
 
 
 class Rule(NamedTuple):
-    """What was fitted to the phones of a trace under one rule of eligibility."""
+    """A population fitted to the phones of a trace under one rule of eligibility."""
 
     beta: tuple[float, float]  # π ~ Beta(a, b)
     hours: tuple[float, float]  # relaxation time τ ~ lognormal(median, σ), in hours
-    never: float  # share of the phones that were never there
-    by_hour: tuple[float, ...] | None = None  # share of the phones there, by hour of the trace's clock
+    never: float  # fraction of the phones that were never available
+    by_hour: tuple[float, ...] | None = None  # fraction of the phones available, by hour of the trace's clock
 
 
 RULES = {
@@ -35,21 +35,21 @@ RULES = {
     "charging_or_battery75": Rule((3.01, 3.07), (2.62, 0.52), 0.0),
     "charging_or_battery50": Rule((4.41, 2.06), (2.73, 0.58), 0.0),
 }  # fmt: skip
-"""The rules of eligibility, and what was fitted for each."""
+"""The fitted populations by rule of eligibility."""
 
 
 @part
 class Phones(Daily):
-    """Phones drawn from what was fitted to a real trace, under a rule of eligibility, with the hours of the day.
+    """Phones from a population fitted to a real trace, under a rule of eligibility, with a daily profile.
 
-    π_k ~ Beta(a, b) and relaxation time τ_k ~ lognormal, independently, from `population_seed`; a share of the phones
-    is never there where the trace had such. A phone reconsiders from a round to the next with probability 1 − ρ_k,
-    ρ_k = exp(−Δ/τ_k) for rounds of Δ = `round_minutes`.
+    π_k ~ Beta(a, b) and relaxation time τ_k ~ lognormal, independently, from `population_seed`; a fraction of the
+    phones is never available where this was so in the trace. A phone keeps its random number from one round to the next
+    with probability ρ_k = exp(−Δ/τ_k) for rounds of Δ = `round_minutes`.
 
-    With `daily`, P(on in round t) = π_k (1 + s_k d(clock)), where d is the measured share of phones by hour, linear
-    between the middles of hours, relative to its mean over the rounds of a day; s_k = min(1, (1/π_k − 1)/max d)
-    spares those who are nearly always there. The average over a day is exactly π_k. The default is to do so where a
-    profile was measured: for the rules `idle_charging_wifi` and `charging`. Round 0 is at `start_hour`.
+    With `daily`, P(on in round t) = π_k (1 + s_k d(clock)), where d is the measured fraction of phones by hour, linear
+    between the middles of hours, relative to its mean over the rounds of a day; s_k = min(1, (1/π_k − 1)/max d) keeps
+    probabilities of nearly always available phones below 1. The average over a day is exactly π_k. `daily` is the
+    default where a profile was measured: for the rules `idle_charging_wifi` and `charging`. Round 0 is at `start_hour`.
 
     Reference: Yang et al., "Characterizing impacts of heterogeneity in federated learning upon large-scale smartphone
     data" (FLASH), WWW 2021; fitted to extracts of its trace, about five days of each phone.
@@ -78,9 +78,8 @@ class Phones(Daily):
         require(self.population_seed >= 0, "population_seed", self.population_seed, "0 or more")
         clients = count_clients(self.clients) or 0
         daily = rule.by_hour is not None if self.daily is None else self.daily
-        require(
-            not daily or rule.by_hour is not None, "daily", daily, f"False for {self.rule}: no profile was measured"
-        )
+        measured = f"False for {self.rule}: no profile was measured"
+        require(not daily or rule.by_hour is not None, "daily", daily, measured)
 
         random = np.random.default_rng([self.population_seed, 0x9403E5])
         pi = random.beta(*rule.beta, size=clients)
@@ -88,16 +87,12 @@ class Phones(Daily):
         hours = median * np.exp(sigma * random.standard_normal(clients))
         pi = np.where(random.random(clients) < rule.never, 0, pi)
 
-        object.__setattr__(self, "daily", daily)
-        object.__setattr__(self, "round_seconds", round(seconds))
-        object.__setattr__(self, "start_second", round(self.start_hour * 3600))
-        object.__setattr__(self, "availability", pi)
-        object.__setattr__(self, "persistence", np.exp(-seconds / 3600 / hours))
-        object.__setattr__(self, "profile", np.zeros(24))
+        self._set(daily=daily, round_seconds=round(seconds), start_second=round(self.start_hour * 3600))
+        self._set(availability=pi, persistence=np.exp(-seconds / 3600 / hours), profile=np.zeros(24))
         if daily:
-            object.__setattr__(self, "profile", np.asarray(rule.by_hour))
-            object.__setattr__(self, "profile", self.profile / self._clock().mean() - 1)
-        object.__setattr__(self, "swing", swing(pi, float(np.max(self.profile))))
+            self._set(profile=np.asarray(rule.by_hour))
+            self._set(profile=self.profile / self._clock().mean() - 1)
+        self._set(swing=swing(pi, float(np.max(self.profile))))
 
     @property
     def correlation(self) -> np.ndarray:

@@ -11,14 +11,14 @@ from fedtide.errors import require
 def paper_population(
     clients: int = 100, gap: float = 0.4, correlation: float = 0.9, spread: float = 0.01, seed: int = 0
 ) -> Markov:
-    """The population of the CA-Fed paper: half often there, half rarely, and half of each in long runs.
+    """The population of the CA-Fed paper: half often available, half rarely, and half of each with high correlation.
 
     The first half of the clients has π = ½ + gap, the second ½ − gap. The first half of each has λ = `correlation`,
-    the others λ ~ N(0, spread²), drawn from `seed` and clipped to what their π admits. An odd client more goes to the
-    first half.
+    the others λ ~ N(0, spread²), drawn from `seed` and clipped to the values that their π admits. With an odd number
+    of clients the first half has one more.
 
     Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
-    IEEE/ACM ToN 2024, Sec. VI.
+    IEEE/ACM ToN 2024, Sec. V-A.
     """
     clients = count_clients(clients) or 0
     require(0 <= gap <= 0.5, "gap", gap, "in [0, 0.5]")
@@ -36,13 +36,13 @@ def paper_population(
 
 
 def spatial_population(clusters: int = 10, clients_per_cluster: int = 10) -> Clusters:
-    """The clustered population of the CA-Fed paper: clients of a cluster come and go together.
+    """The clustered population of the CA-Fed paper: clients of a cluster are always available together.
 
     Of C clusters the first half has π = 0.9, λ = 0, the others π = 0.1 and λ = c/C for cluster c. Clients of a cluster
     are consecutive and share one chain.
 
     Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
-    IEEE/ACM ToN 2024, Sec. VI.
+    IEEE/ACM ToN 2024, Sec. V-B, paragraph e.
     """
     require(clusters >= 2, "clusters", clusters, "2 or more")
     require(clients_per_cluster >= 1, "clients_per_cluster", clients_per_cluster, "1 or more")

@@ -1,4 +1,4 @@
-"""A channel that lets few users through."""
+"""A random-access channel for few users."""
 
 import functools
 
@@ -7,20 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.availability.base import Numbers, Process, count_clients, per_client
+from fedtide.availability.base import Independent, Numbers, count_clients, per_client
 from fedtide.errors import require
 from fedtide.streams import Stream
 from fedtide.types import part
 
 
 @part
-class RandomAccess(Process):
-    """A channel lets `users` clients through in every round, drawn with given probabilities.
+class RandomAccess(Independent):
+    """A channel for `users` clients in every round, drawn with given probabilities.
 
-    Users are drawn one after the other without replacement, with probabilities p renormalised over those left, and
-    independently from round to round: λ = 0. As a race, client k arrives at time E_k / p_k with E_k exponential, and
-    the first `users` are through. π = p for one user. For more, π_k = ∫ p_k e^(−p_k t) P(fewer than `users` others
-    arrived by t) dt, found by quadrature; None where that would take more than about a minute.
+    Users are drawn sequentially without replacement, with probabilities p renormalised over the remaining ones, and
+    independently in each round: λ = 0. As a race, client k arrives at time E_k / p_k with E_k exponential, and the
+    first `users` clients are available. π = p for one user. For more, π_k = ∫ p_k e^(−p_k t) P(fewer than `users`
+    others arrived by t) dt, computed by quadrature; None where that would take more than about a minute.
 
     `probabilities` sum to 1: one number for each client, or one number and `clients`.
     """
@@ -34,20 +34,12 @@ class RandomAccess(Process):
         require(abs(p.sum() - 1) < 1e-6, "probabilities", self.probabilities, f"of sum 1, not {p.sum():.6g}")
         possible = int((p > 0).sum())
         require(1 <= self.users <= possible, "users", self.users, f"in 1 … {possible}, the clients of probability > 0")
-        object.__setattr__(self, "probabilities", p / p.sum())
-        object.__setattr__(self, "clients", len(p))
+        self._set(probabilities=p / p.sum(), clients=len(p))
 
     @functools.cached_property
     def availability(self) -> np.ndarray | None:
         p = np.asarray(self.probabilities, np.float64)
         return p if self.users == 1 else inclusion(p, self.users)
-
-    @property
-    def correlation(self) -> np.ndarray:
-        return np.zeros(self.clients)
-
-    def init(self, stream: Stream) -> tuple[()]:
-        return ()
 
     def step(self, state: tuple[()], stream: Stream) -> tuple[Array, tuple[()]]:
         arrival = exponential(stream, self.clients) / jnp.asarray(self.probabilities)
@@ -63,7 +55,7 @@ def exponential(stream: Stream, clients: int) -> Array:
 
 
 def inclusion(p: np.ndarray, users: int) -> np.ndarray | None:
-    """P(client is among the first `users` arrivals), for rates p of sum 1; None where that is too long to compute.
+    """P(client is among the first `users` arrivals), for rates p of sum 1; None where that takes too long to compute.
 
     The trapezoidal rule on log t, whose error vanishes exponentially in 1/step for a smooth integrand that decays on
     both sides. How many others arrived by t is Poisson-binomial, and depends on the client only through its own p.
@@ -75,14 +67,14 @@ def inclusion(p: np.ndarray, users: int) -> np.ndarray | None:
         return None
     fewer = np.zeros((len(rates), len(t), users))  # P(exactly 0, 1, …, users − 1 others by t)
     fewer[..., 0] = 1
-    own = np.zeros(len(rates), bool)  # whether one client of this rate has been left out
+    own = np.zeros(len(rates), bool)  # whether one client of this rate has been excluded
     for j in np.flatnonzero(p):
-        here = -np.expm1(-p[j] * t)[:, None]
+        arrived = -np.expm1(-p[j] * t)[:, None]
         others = np.ones(len(rates), bool)
         if not own[which[j]]:
             own[which[j]], others[which[j]] = True, False
         moved = fewer[others]
         shifted = np.concatenate([np.zeros_like(moved[..., :1]), moved[..., :-1]], axis=-1)
-        fewer[others] = moved * (1 - here) + shifted * here
+        fewer[others] = moved * (1 - arrived) + shifted * arrived
     density = rates[:, None] * np.exp(-rates[:, None] * t) * t
     return (density * fewer.sum(-1)).sum(1)[which] * step

@@ -1,4 +1,4 @@
-"""A recorded trace, replayed."""
+"""Recorded traces."""
 
 import dataclasses
 import zipfile
@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from fedtide.availability.base import Numbers, Process, count_clients, lag_one
-from fedtide.errors import FedtideError, require
+from fedtide.errors import FedtideError, require, require_each
 from fedtide.streams import Stream, below
 from fedtide.types import part
 
@@ -22,10 +22,11 @@ PastEnd = Literal["repeat", "hold"]
 class Trace(Process):
     """A recorded trace, replayed round by round.
 
-    `matrix` [rounds, clients] says who is there. Past its end it starts again (`past_end="repeat"`, the default) or
-    its last round lasts for ever (`"hold"`). With `random_start` each seed starts at its own uniformly drawn round;
-    otherwise all seeds see the same. π is the share of the recorded rounds, λ the lag-1 correlation in the record
-    (for `"repeat"` the pair of last and first round included); 0 for those always or never there.
+    `matrix` [rounds, clients] holds which clients are available. After its end it starts again (`past_end="repeat"`,
+    the default) or its last round is repeated (`"hold"`). With `random_start` each seed starts at its own uniformly
+    drawn round; otherwise the trace is the same for all seeds. π is the fraction of the recorded rounds, λ the lag-1
+    correlation in the record (for `"repeat"` including the pair of last and first round); 0 for clients that are always
+    or never available.
     """
 
     matrix: Numbers
@@ -36,9 +37,10 @@ class Trace(Process):
     def __post_init__(self):
         require(self.past_end in ("repeat", "hold"), "past_end", self.past_end, "repeat or hold")
         mixed = self.random_start and self.past_end == "hold"
-        require(not mixed, "random_start", True, "False when the last round is held, or seeds would see less and less")
-        object.__setattr__(self, "matrix", _zeros_and_ones(self.matrix))
-        object.__setattr__(self, "clients", self.matrix.shape[1])
+        wanted = "False when the last round is repeated: seeds would have traces of different lengths"
+        require(not mixed, "random_start", True, wanted)
+        matrix = _zeros_and_ones(self.matrix)
+        self._set(matrix=matrix, clients=matrix.shape[1])
 
     @property
     def availability(self) -> np.ndarray:
@@ -46,10 +48,10 @@ class Trace(Process):
 
     @property
     def correlation(self) -> np.ndarray:
-        here = np.asarray(self.matrix)
+        available = np.asarray(self.matrix)
         if self.past_end == "repeat":
-            return lag_one(here.mean(0), (here & np.roll(here, -1, axis=0)).mean(0))
-        now, after = here[:-1].astype(float), here[1:].astype(float)
+            return lag_one(available.mean(0), (available & np.roll(available, -1, axis=0)).mean(0))
+        now, after = available[:-1].astype(float), available[1:].astype(float)
         if len(now) == 0:
             return np.zeros(self.clients)
         spread = now.std(0) * after.std(0)
@@ -77,11 +79,12 @@ class Trace(Process):
         past_end: PastEnd = "repeat",
         random_start: bool = False,
     ) -> "Trace":
-        """From a table of intervals, one a row: `client[i]` was there from `start[i]` up to, not including, `end[i]`.
+        """From a table of intervals, one per row: `client[i]` was available from `start[i]` to just before `end[i]`.
 
-        Round r begins at time r · `round_length`, and a client is there in it when one of its intervals covers that
-        moment: when the server invites, it answers. Intervals may overlap, touch, or reach beyond the trace. Without
-        `rounds` the trace ends with the last interval; without `clients` the last client is the largest named.
+        Round r begins at time r · `round_length`, and a client is available in it when one of its intervals contains
+        that time, at which the server invites. Intervals may overlap, touch, or extend beyond the trace. Without
+        `rounds` the trace ends with the last interval; without `clients` their number follows from the largest client
+        number.
         """
         client, first, last = _rounds_of(client, start, end, round_length)
         rounds = max(int(last.max(initial=0)), 1) if rounds is None else rounds
@@ -114,7 +117,7 @@ class Trace(Process):
         A CSV file has the header client,start,end in any order (further columns are ignored) and needs `round_length`
         in its unit of time; see `from_intervals`. An `.npz` file has one array, or one called `matrix`, or `array`
         names it. A matrix may have entries −1, where a client was not observed, if a `window` (first round, number of
-        rounds) is given: who was observed in all of it is replayed, the first `clients` of them.
+        rounds) is given: the clients observed in all of it are replayed, the first `clients` of them.
         """
         path = Path(path)
         if path.suffix == ".csv":
@@ -151,19 +154,16 @@ def trace(
     array: str | None = None,
     window: tuple[int, int] | None = None,
 ) -> Trace:
-    """A recorded trace, replayed: from a file (`path`), or written out as a matrix of zeros and ones."""
+    """A recorded trace, replayed: from a file (`path`), or given as a matrix of zeros and ones."""
     if (path is None) == (matrix is None):
         raise FedtideError("trace: give either path or matrix")
     if path is not None:
         return Trace.load(path, round_length, rounds, clients, past_end, random_start, array, window)
-    if round_length is not None or rounds is not None:
-        raise FedtideError("trace: round_length and rounds are for tables of intervals, not for a matrix")
-    if array is not None or window is not None:
-        raise FedtideError("trace: array and window are for files, not for a matrix that is written out")
+    if any(option is not None for option in (round_length, rounds, array, window)):
+        raise FedtideError("trace: round_length, rounds, array and window are for files, not for a given matrix")
     replay = Trace(matrix, past_end, random_start)
-    require(
-        clients in (None, replay.clients), "matrix", f"{replay.clients} clients", f"one for each of {clients} clients"
-    )
+    wanted = f"one for each of {clients} clients"
+    require(clients in (None, replay.clients), "matrix", f"{replay.clients} clients", wanted)
     return replay
 
 
@@ -175,10 +175,7 @@ def _zeros_and_ones(value: Any) -> np.ndarray:
     require(matrix.ndim == 2 and matrix.size > 0, "matrix", value, "a matrix [rounds, clients]")
     if matrix.dtype == bool:
         return matrix
-    known = (matrix == 0) | (matrix == 1)
-    if not known.all():
-        t, k = np.argwhere(~known)[0]
-        require(False, f"matrix[{t}][{k}]", matrix[t, k].item(), "0 or 1")
+    require_each((matrix == 0) | (matrix == 1), "matrix", matrix, "0 or 1")
     return matrix == 1
 
 
@@ -192,14 +189,9 @@ def _rounds_of(client: Any, start: Any, end: Any, round_length: float) -> tuple[
     fine = len(columns) == 3 and all(c.ndim == 1 and len(c) == len(columns[0]) for c in columns)
     require(fine, "intervals", (client, start, end), "three columns of numbers of equal length: client, start, end")
     who, start, end = columns
-    bad = ~((who >= 0) & (who == np.floor(who)) & (who < 2**31))
-    if bad.any():
-        i = int(bad.argmax())
-        require(False, f"client[{i}]", float(who[i]), "a whole number, 0 or more")
+    require_each((who >= 0) & (who == np.floor(who)) & (who < 2**31), "client", who, "a whole number, 0 or more")
     for name, column in (("start", start), ("end", end)):
-        if not np.isfinite(column).all():
-            i = int((~np.isfinite(column)).argmax())
-            require(False, f"{name}[{i}]", float(column[i]), "a finite time")
+        require_each(np.isfinite(column), name, column, "a finite time")
     if (end < start).any():
         i = int((end < start).argmax())
         require(False, f"end[{i}]", float(end[i]), f"not before its start {start[i]:g}")
@@ -209,7 +201,7 @@ def _rounds_of(client: Any, start: Any, end: Any, round_length: float) -> tuple[
 
 
 def _observed(path: Path, matrix: np.ndarray, first: int, rounds: int) -> np.ndarray:
-    """The rounds of a window, for those who were observed in all of them."""
+    """The rounds of a window, for the clients observed in all of them."""
     if matrix.ndim != 2 or first < 0 or rounds < 1 or first + rounds > len(matrix):
         raise FedtideError(f"{path}: window = {[first, rounds]}: must be rounds of the matrix, which has {len(matrix)}")
     rows = matrix[first : first + rounds]
@@ -222,16 +214,12 @@ def _read_matrix(path: Path, array: str | None = None) -> np.ndarray:
             content = np.load(file, allow_pickle=False)
             if isinstance(content, np.ndarray):
                 return content
-            names = content.files
-            if array is not None:
-                if array not in names:
-                    raise FedtideError(f"{path}: has no array '{array}'; has {', '.join(names) or 'none'}")
-                return content[array]
-            if "matrix" not in names and len(names) != 1:
-                raise FedtideError(
-                    f"{path}: must hold one array, or one called matrix; has {', '.join(names) or 'none'}"
-                )
-            return content["matrix" if "matrix" in names else names[0]]
+            names, listed = content.files, ", ".join(content.files) or "none"
+            if array is not None and array not in names:
+                raise FedtideError(f"{path}: has no array '{array}'; has {listed}")
+            if array is None and "matrix" not in names and len(names) != 1:
+                raise FedtideError(f"{path}: must hold one array, or one called matrix; has {listed}")
+            return content[array or ("matrix" if "matrix" in names else names[0])]
     except OSError as error:
         raise FedtideError(f"{path}: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:

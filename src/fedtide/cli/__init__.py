@@ -1,19 +1,20 @@
-"""The command line. Commands import what they need when they run, so that help appears at once."""
+"""The command line. Commands import what they need when they run, so that help appears immediately."""
 
 import sys
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from fedtide.cli import checking, data, deploy, fleet, predicting, reproducing, running, showing, tuning
 from fedtide.cli.faults import BAD_INPUT, STOPPED
 
-_Usage: Any = typer.BadParameter.__base__  # click's UsageError; newer versions of typer have a click of their own
+_Usage: Any = typer.BadParameter.__base__  # click's UsageError; newer versions of typer include their own click
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    pretty_exceptions_enable=False,  # a bug shows its plain traceback; what the input can cause shows one line
+    pretty_exceptions_enable=False,  # bugs show a plain traceback, invalid input one line
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -29,24 +30,24 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def fedtide(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Federated learning when clients come and go: simulate, compare, choose.
+    """Federated learning under intermittent client availability: simulate, compare and deploy methods.
 
     \b
     First steps:
-      fedtide demo                 compare six methods; a table and a report
-      fedtide methods              what there is to compare
-      fedtide availability markov  a process, and what it looks like
-      fedtide data                 data sets: which are here, how to get the others
-      fedtide check my.toml        what a configuration would run
-      fedtide tune my.toml         choose its learning rates; see tuned/my/tuning.html
-      fedtide theory my.toml       what theory predicts for it; see theory/my.html
-      fedtide run my.toml          run it; see runs/my/report.html
-      fedtide fleet                your own fleet: from a log to a method
-      fedtide deploy               real clients that come and go, through Flower
-      fedtide experiments          figures and tables of the papers, to run again
+      fedtide demo                 compare six methods and write a report
+      fedtide methods              list the methods
+      fedtide availability markov  explain an availability process
+      fedtide data                 list the data sets and where they are
+      fedtide check my.toml        check a configuration without running it
+      fedtide tune my.toml         tune learning rates: tuned/my/tuning.html
+      fedtide theory my.toml       predict the result: theory/my.html
+      fedtide run my.toml          run it: runs/my/report.html
+      fedtide fleet                model your fleet from an availability log
+      fedtide deploy               train on real clients, through Flower
+      fedtide experiments          list the published results to reproduce
     """
 
 
@@ -74,7 +75,7 @@ def main() -> None:
     """The entry point `fedtide`."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]  # no Greek: a "?"
+            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]  # "?" for characters the terminal lacks
     try:
         status = app(prog_name="fedtide", standalone_mode=False)
     except _Usage as error:

@@ -3,22 +3,20 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.markup import escape
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import columns, show
+from fedtide.cli.layout import ConfigFile, columns, show
+from fedtide.text import count
 
 if TYPE_CHECKING:
     from fedtide.experiments import Config, Experiment
 
 
-def check(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to check.", show_default=False)],
-) -> None:
-    """Check a configuration and say what it would run; nothing is run or written.
+def check(config: ConfigFile) -> None:
+    """Check a configuration and print what it would run. Nothing is run or written.
 
     \b
     Examples:
@@ -28,7 +26,7 @@ def check(
         table = columns("", "")
         for name, text in _facts(config):
             table.add_row(name, escape(text))
-        show(f"{escape(str(config))}: fine; fedtide run {escape(str(config))} would run:", "", table)
+        show(f"{escape(str(config))}: valid; fedtide run {escape(str(config))} would run:", "", table)
 
 
 def _facts(path: Path) -> Iterator[tuple[str, str]]:
@@ -47,16 +45,16 @@ def _facts(path: Path) -> Iterator[tuple[str, str]]:
         f"{config.problem.name}: {clients:,} clients, {int(setup.population.sizes.sum()):,} training samples",
     )
     yield "model", f"{setup.parameters:,} parameters"
-    yield "availability", f"{config.availability.name}: at most {most:,} of {clients:,} clients there in one round"
-    for kind, count in Counter(experiment.availability.classes()).items():
-        yield "", f"{count:,} of them: {kind}"
+    yield "availability", f"{config.availability.name}: at most {most:,} of {clients:,} clients available in one round"
+    for kind, number in Counter(experiment.availability.classes()).items():
+        yield "", f"{number:,} of them: {kind}"
     for label, choice in zip(experiment.methods, config.methods, strict=True):
         written = ", ".join(f"{key} = {toml(value)}" for key, value in choice.arguments.items())
         yield "method", f"{label}: {choice.name}({written})"
         yield "", f"local work: {methods[label].solver.work}"
     seeds = len(setup.seed_list)
-    total = setup.rounds * seeds * len(methods)
-    yield "rounds", f"{setup.rounds:,} rounds × {seeds:,} seeds × {len(methods)} methods = {total:,}"
+    sizes = (count(setup.rounds, "round"), count(seeds, "seed"), count(len(methods), "method"))
+    yield "rounds", f"{' × '.join(sizes)} = {setup.rounds * seeds * len(methods):,}"
     if "tune" in config.model_fields_set or any(choice.tune for choice in config.methods):
         yield from _tuning(config, experiment)
     available = memory.device_memory()
@@ -66,13 +64,13 @@ def _facts(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _tuning(config: "Config", experiment: "Experiment") -> Iterator[tuple[str, str]]:
-    from fedtide.experiments.tuning import plan
-    from fedtide.report.tuning import MEASURES
+    from fedtide.tuning.plan import plan
 
     planned = plan(config, experiment)
     seeds, trials = len(planned.seeds), config.tune.trials
-    by = MEASURES[planned.select].words
-    yield "tune", f"fedtide tune: {trials:,} trials × {seeds:,} seeds × {planned.rounds:,} rounds a method, by {by}"
+    by = planned.measure.words
+    sizes = (count(trials, "trial"), count(seeds, "seed"), count(planned.rounds, "round"))
+    yield "tune", f"fedtide tune: {' × '.join(sizes)} per method, by {by}"
     for label, own in planned.spaces.items():
         lists = ", ".join(f"{axis.name} ({len(axis.values)})" for axis in own.axes)
         yield "", f"{label}: {own.note}; {lists}"

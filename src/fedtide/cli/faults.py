@@ -1,4 +1,4 @@
-"""Faults that are not bugs end in one line and an exit status, never in a traceback."""
+"""Errors other than bugs end in one line and an exit status, never in a traceback."""
 
 import errno
 from collections.abc import Iterator
@@ -16,24 +16,27 @@ STOPPED = 130  # what shells report for Ctrl-C
 
 
 @contextmanager
-def explained(folder: Path | None = None) -> Iterator[None]:
-    """Turns errors into a line on stderr; `folder` is where an interrupted run can be resumed."""
+def explained(folder: Path | None = None, resume: str | None = None) -> Iterator[None]:
+    """Turns errors into one line on stderr. After Ctrl-C it names the command that resumes: that of the run in
+    `folder` if it has begun, otherwise `resume`."""
     try:
         yield
     except FedtideError as error:
         _stop(f"error: {error}", BAD_INPUT)
     except KeyboardInterrupt:
-        _stop(f"stopped; go on with: fedtide resume {folder}" if _resumable(folder) else "stopped", STOPPED)
+        command = f"fedtide resume {folder}" if _resumable(folder) else resume
+        _stop(f"stopped; resume with: {command}" if command else "stopped", STOPPED)
     except MemoryError as error:
         _stop(f"error: not enough memory{f' ({error})' if str(error) else ''}", FAILED)
     except BrokenPipeError:
-        raise  # the reader of our output left; click ends quietly
+        raise  # the reader of the output has closed it: click exits silently
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         line = f"error: {where}{error.strerror or error}"
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         if _resumable(folder):
-            line += f"; nothing was lost; {'free space' if full else 'fix it'} and run: fedtide resume {folder}"
+            remedy = "free some space" if full else "fix this"
+            line += f"; the last checkpoint is intact: {remedy}, then run: fedtide resume {folder}"
         _stop(line, FAILED)
 
 

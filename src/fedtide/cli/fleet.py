@@ -1,32 +1,29 @@
 """The commands `fleet fit`, `fleet report`, `fleet recommend` and `fleet example`."""
 
 import re
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from fedtide.cli import recommending
 from fedtide.cli.faults import explained
-from fedtide.cli.folders import check, made
-from fedtide.cli.layout import columns, show
+from fedtide.cli.folders import check, made, require_vacant
+from fedtide.cli.layout import columns, command_line, show
 from fedtide.errors import FedtideError, InvalidInput
 
 if TYPE_CHECKING:
-    from fedtide.experiments.fleets import FittedFleet
     from fedtide.fleet import Log
+    from fedtide.fleet.fitted import FittedFleet
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
 
 @app.callback()
 def fleet() -> None:
-    """Your own fleet: from an availability log to a model, an honest account of it, and a method.
+    """Your own fleet: fit a model to an availability log, check it, and choose a method.
 
     \b
     First steps:
@@ -38,113 +35,125 @@ def fleet() -> None:
 
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h|hours?|minutes?|seconds?)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a fitted fleet.", show_default=False)]
+Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of a fitted fleet.", show_default=False)]
 
 
 @app.command()
 def fit(
+    context: typer.Context,
     log: Annotated[
-        Path,
-        typer.Argument(metavar="LOG", help="CSV (also .gz), Parquet, JSON lines or a matrix.", show_default=False),
+        Path, Argument(metavar="LOG", help="CSV (also .gz), Parquet, JSON lines or a matrix.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the model; must be new or empty.", show_default=False)],
+    out: Annotated[Path, Option(help="Folder for the model; must be new or empty.", show_default=False)],
     round_length: Annotated[
-        str | None, typer.Option("--round", help="Length of a round: 90s, 10min, 1h.", show_default="as advised")
+        str | None, Option("--round", help="Length of a round: 90s, 10min, 1h.", show_default="chosen for the fleet")
     ] = None,
     form: Annotated[
         Literal["intervals", "events", "heartbeats", "matrix"] | None,
-        typer.Option(help="What a row of the log is.", show_default="seen from the columns"),
+        Option(help="Format of the log.", show_default="inferred from the columns"),
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="OURS=THEIRS", help="A column's name: device, start, end, time, state.", show_default=False
-        ),
+        Option(metavar="OURS=THEIRS", help="Name of a column: device, start, end, time or state.", show_default=False),
     ] = None,
     where: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Keep only such rows.", show_default=False)
+        list[str] | None, Option(metavar="COLUMN=VALUE", help="Keep only rows with this value.", show_default=False)
     ] = None,
     windows: Annotated[
-        Path | None, typer.Option(help="Table device, start, end: when each was observed.", show_default=False)
+        Path | None, Option(help="Table with device, start, end: when each device was observed.", show_default=False)
     ] = None,
     observed: Annotated[
         Literal["whole", "own"],
-        typer.Option(help="Without windows: all devices over the whole log, or each from first to last record."),
+        Option(help="Without --windows: observation lasts the whole log, or from a device's first to its last record."),
     ] = "whole",
     gap: Annotated[
         str | None,
-        typer.Option(help="Silence that means gone (heartbeats) or not observed (polls), as 5min.", show_default=False),
+        Option(
+            help="Silence after which a device counts as unavailable (heartbeats) or unobserved (polls), e.g. 5min.",
+            show_default=False,
+        ),
     ] = None,
-    zone: Annotated[
-        str | None, typer.Option(help="Time zone in which days are counted: Europe/Paris.", show_default="UTC")
-    ] = None,
+    zone: Annotated[str | None, Option(help="Time zone of the days, e.g. Europe/Paris.", show_default="UTC")] = None,
     origin: Annotated[
-        str | None, typer.Option(help="When time 0 was, for a clock of its own: 2026-01-29T18:00.", show_default=False)
+        str | None, Option(help="Date of time 0 if the log counts from 0, e.g. 2026-01-29T18:00.", show_default=False)
     ] = None,
     unit: Annotated[
-        Literal["s", "ms", "us", "ns"] | None, typer.Option(help="Unit of numeric times.", show_default="by their size")
+        Literal["s", "ms", "us", "ns"] | None,
+        Option(help="Unit of numeric times.", show_default="inferred from their size"),
     ] = None,
-    on: Annotated[list[str] | None, typer.Option(help="A state that means here.", show_default=False)] = None,
-    off: Annotated[list[str] | None, typer.Option(help="A state that means away.", show_default=False)] = None,
-    simulated: Annotated[int, typer.Option(min=39, help="Simulated fleets behind each test.")] = 199,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulated fleets.")] = 0,
+    on: Annotated[
+        list[str] | None, Option(help="A state that counts as available; may be repeated.", show_default=False)
+    ] = None,
+    off: Annotated[
+        list[str] | None, Option(help="A state that counts as unavailable; may be repeated.", show_default=False)
+    ] = None,
+    simulated: Annotated[int, Option(min=39, help="Number of simulated fleets for each test.")] = 199,
+    seed: Annotated[int, Option(min=0, help="Seed of the simulated fleets.")] = 0,
 ) -> None:
-    """Read a log, fit the fleet, and say whether the model holds.
+    """Fit a fleet model to an availability log, and test whether the model holds.
 
-    What a row is, is seen from its columns: device, start, end (intervals);
+    The log format is inferred from the columns: device, start, end (intervals);
     device, time, state (events); device, time (heartbeats, with --gap); one
-    column for each device (matrix). Also the ledger of a deployment. Times are
-    seconds since 1970 or of the log's own clock, or ISO times. Rows that cannot
-    be used are counted and shown: nothing is dropped silently. Outside of its
-    window nothing is known about a device, which is not the same as away.
+    column per device (matrix). The ledger of a deployment is a log, too. Times
+    are ISO times, or seconds since 1970 or since the start of the log. Rows that
+    cannot be used are counted and reported, never dropped silently. Outside its
+    window of observation, the state of a device is unknown rather than
+    unavailable.
 
-    Writes fleet.toml and devices.parquet (the model), diagnosis.json and the
-    page fleet.html.
+    Writes the model (fleet.toml and devices.parquet), diagnosis.json and the page
+    fleet.html.
 
     \b
     Examples:
       fedtide fleet fit log.csv --out my-fleet
       fedtide fleet fit log.csv.gz --where kind=charging --out phones
-      fedtide fleet fit log.csv --windows seen.csv --round 30min --out phones
+      fedtide fleet fit log.csv --windows observed.csv --round 30min --out phones
       fedtide fleet fit beats.parquet --gap 5min --zone Europe/Paris --out sensors
     \b
-    Then:
+    Next:
       fedtide fleet recommend my-fleet
     \b
-    and in any configuration:
+    To use the fleet in a configuration:
       \\[availability]
       name = "fleet"
       path = "my-fleet"
     """
     with explained():
-        from fedtide.fleet import read
+        from fedtide import use_all_cores
+        from fedtide.cli.progress import Bars, interruptible
+        from fedtide.fleet import advise, advised_length, read
+        from fedtide.fleet.fitted import fit_fleet
+        from fedtide.text import duration
 
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise FedtideError(f"{out}: exists and is not empty; choose another --out")
+        require_vacant(out)
         length = None if round_length is None else _seconds("--round", round_length)
-        found = read(
+        parsed = read(
             log, form=form, columns=_pairs("--column", column), where=_pairs("--where", where), windows=windows,
             gap=None if gap is None else _seconds("--gap", gap), observed=observed, zone=zone, origin=origin, unit=unit,
             on=tuple(on or ()), off=tuple(off or ()), round_seconds=length,
         )  # fmt: skip
-        _tell_reading(found)
+        _tell_reading(parsed)
         check(out)
-        fitted = _fit(found, length, simulated, seed)
-        with made(out) as partial:  # not before: a second Ctrl-C ends the process where it is
+        use_all_cores()
+        if length is None:
+            length = advised_length(advise(parsed))
+            typer.echo(f"Round length: {duration(length)}, chosen for this fleet; --round sets another.")
+        with interruptible(Bars()) as progress:
+            fitted = fit_fleet(parsed, length, simulated=simulated, seed=seed, progress=progress)
+        with made(out) as partial:  # not earlier: a second Ctrl-C ends the process without cleaning up
             fitted.save(partial)
-            about = _about(shlex.join(["fedtide", "fleet", "fit", *_given()]), out)
-            fitted.report(partial / "fleet.html", about)
-        _tell(fitted)
+            _finish(fitted, context, out, partial / "fleet.html")
         typer.echo(f"Model: {out / 'fleet.toml'}")
         typer.echo(f"Page: {out / 'fleet.html'}")
 
 
 @app.command()
 def report(
+    context: typer.Context,
     folder: Folder,
-    out: Annotated[Path | None, typer.Option(help="File for the page.", show_default="DIR/fleet.html")] = None,
+    out: Annotated[Path | None, Option(help="File for the page.", show_default="DIR/fleet.html")] = None,
 ) -> None:
-    """Write the page of a fitted fleet again (its TOML may be edited), and print its findings.
+    """Print the findings on a fitted fleet and write its page again, e.g. after fleet.toml was edited.
 
     \b
     Examples:
@@ -152,14 +161,10 @@ def report(
       fedtide fleet report my-fleet --out fleet.html
     """
     with explained():
-        from fedtide.experiments.fleets import FittedFleet
+        from fedtide.fleet.fitted import FittedFleet
 
-        fitted = FittedFleet.load(folder)
-        page = fitted.report(
-            folder / "fleet.html" if out is None else out,
-            _about(shlex.join(["fedtide", "fleet", "report", str(folder)]), folder),
-        )
-        _tell(fitted)
+        page = folder / "fleet.html" if out is None else out
+        _finish(FittedFleet.load(folder), context, folder, page)
         typer.echo(f"Page: {page}")
 
 
@@ -168,12 +173,12 @@ app.command()(recommending.recommend)
 
 @app.command()
 def example(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the two files.", show_default=False)],
-    devices: Annotated[int, typer.Option(help="How many phones to invent.")] = 60,
-    days: Annotated[int, typer.Option(help="How long to watch them.")] = 15,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, another fleet.")] = 0,
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder for the two files.", show_default=False)],
+    devices: Annotated[int, Option(help="Number of phones.")] = 60,
+    days: Annotated[int, Option(help="Length of the log, in days.")] = 15,
+    seed: Annotated[int, Option(min=0, help="Seed of the generated fleet.")] = 0,
 ) -> None:
-    """Invent a log to try things on: log.csv, with the mistakes of real ones, and windows.csv.
+    """Generate an example log: log.csv, with the defects of real logs, and windows.csv.
 
     \b
     Examples:
@@ -187,39 +192,18 @@ def example(
             raise FedtideError(f"{folder / taken[0]}: exists; choose another folder")
         log, windows = write_example(folder, devices, days, seed)
         typer.echo(f"Log: {log}")
-        typer.echo(f"When each device was observed: {windows}")
+        typer.echo(f"Observation windows: {windows}")
         typer.echo(f"Next: fedtide fleet fit {log} --windows {windows} --out my-fleet")
 
 
-def _fit(log: "Log", length: int | None, simulated: int, seed: int) -> "FittedFleet":
-    from fedtide import use_all_cores
-    from fedtide.cli.bars import Bars
-    from fedtide.cli.interrupts import interrupts
-    from fedtide.experiments.fleets import fit_fleet
-    from fedtide.fleet import advise, advised_length
-
-    use_all_cores()
-    if length is None:
-        length = advised_length(advise(log))
-        typer.echo(f"Rounds of {_words(length)}, as advised for this fleet; choose others with --round.")
-    with Bars() as bars, interrupts() as interrupted:
-
-        def progress(what: str, done: int, total: int) -> None:
-            bars(what, done, total)
-            interrupted.check()
-
-        return fit_fleet(log, length, simulated=simulated, seed=seed, progress=progress)
-
-
 def _tell_reading(log: "Log") -> None:
-    """What was read, and what became of every row."""
+    """Prints what was read, and how unusable rows were handled."""
     account = log.account
     typer.echo(
         f"{account.source}: {account.rows:,} rows ({account.form}), {account.used:,} used; {len(log.devices):,} devices"
     )
     if account.issues:
-        table = columns("rows", "what", "done", "for example")
-        table.columns[0].justify = "right"
+        table = columns("rows", "problem", "handling", "example", right=slice(1))
         for issue in account.issues:
             shown = issue.examples[0] if issue.examples else ""
             table.add_row(f"{issue.count:,}", escape(issue.kind), escape(issue.done), escape(shown))
@@ -228,48 +212,31 @@ def _tell_reading(log: "Log") -> None:
         typer.echo(f"note: {note}")
 
 
-def _tell(fitted: "FittedFleet") -> None:
-    """The findings, a line each, and what the generator does not reproduce."""
-    from fedtide.report.fleet import sentences
+def _finish(fitted: "FittedFleet", context: typer.Context, folder: Path, page: Path) -> None:
+    """Writes the page, and prints the findings, a line each."""
+    from fedtide import __version__
+    from fedtide.fleet.page.words import sentences
 
+    about = {"command": command_line(context), "folder": str(folder), "versions": {"fedtide": __version__}}
+    fitted.report(page, about)
     for line in sentences(fitted.model, fitted.diagnosis):
         typer.echo(line)
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str] | None:
-    found = {}
+    pairs = {}
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise InvalidInput(option, text, "a name, =, and a value")
-        found[name] = value
-    return found or None
+        pairs[name] = value
+    return pairs or None
 
 
 def _seconds(option: str, text: str) -> int:
-    """90s, 10min, 1h in whole seconds."""
+    """A length such as 90s, 10min or 1h in whole seconds."""
     match = _LENGTH.fullmatch(text.strip().lower())
     seconds = 0.0 if match is None else float(match[1]) * _SECONDS[match[2][0]]
     if seconds < 1 or seconds != int(seconds):
-        raise InvalidInput(option, text, "a number and a unit, one second or more: 90s, 10min, 1h")
+        raise InvalidInput(option, text, "a number with a unit, such as 90s, 10min or 1h, and at least one second")
     return int(seconds)
-
-
-def _words(seconds: int) -> str:
-    for unit, size in (("hours", 3600), ("minutes", 60)):
-        if seconds % size == 0 and seconds > size:
-            return f"{seconds // size} {unit}"
-    return "1 hour" if seconds == 3600 else "1 minute" if seconds == 60 else f"{seconds} seconds"
-
-
-def _given() -> list[str]:
-    """The arguments of this command as they were given."""
-    import sys
-
-    return sys.argv[3:] if sys.argv[1:3] == ["fleet", "fit"] else []
-
-
-def _about(command: str, folder: Path) -> dict[str, Any]:
-    from fedtide import __version__
-
-    return {"command": command, "folder": str(folder), "versions": {"fedtide": __version__}}

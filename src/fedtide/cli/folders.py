@@ -1,33 +1,42 @@
-"""Folders that a command fills: whole, or as they were before."""
+"""Folders for results: they receive all files of a command, or none."""
 
 import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedtide.errors import FedtideError
+from fedtide.files import vacant
+
 
 @contextlib.contextmanager
 def made(folder: Path) -> Iterator[Path]:
-    """Makes a folder, to know at once that it can be, and yields an empty one to write to.
+    """Creates a folder, which fails early if it cannot be created, and yields an empty temporary one to write to.
 
-    At the end its files move to `folder`. If what is done meanwhile fails or is stopped, nothing is left of it.
+    At the end its files move to `folder`. If the block raises, nothing remains.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        # Inside of it, so that moving is renaming.
+        # Inside the folder, so that moving is renaming.
         with tempfile.TemporaryDirectory(prefix=".", suffix=".partial", dir=folder, ignore_cleanup_errors=True) as made:
             yield Path(made)
             _move(Path(made), folder)
     except BaseException:
-        with contextlib.suppress(OSError):  # not empty: not ours to take away
+        with contextlib.suppress(OSError):  # not empty: it holds other files
             for path in missing:
                 path.rmdir()
         raise
 
 
+def require_vacant(folder: Path, otherwise: str = "") -> None:
+    """Raises unless the folder is new or empty; `otherwise` ends the message with an alternative."""
+    if not vacant(folder):
+        raise FedtideError(f"{folder}: exists and is not empty; choose another --out{otherwise}")
+
+
 def check(folder: Path) -> None:
-    """Raises now, rather than after minutes of work, if a folder cannot be made or written to. Leaves nothing."""
+    """Raises early, rather than after minutes of work, if a folder cannot be created or written to. Leaves no trace."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +49,7 @@ def check(folder: Path) -> None:
 
 
 def _move(source: Path, target: Path) -> None:
-    """All files, those of folders as well; files of the same name are replaced, each in one step."""
+    """Moves all files, recursively; a file of the same name is replaced atomically."""
     for path in sorted(source.iterdir()):
         own = target / path.name
         if path.is_dir():

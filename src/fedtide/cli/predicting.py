@@ -1,31 +1,33 @@
 """The command `theory`."""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
+from typer import Option
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import columns, show
+from fedtide.cli.layout import ConfigFile, columns, command_line, show
 
 
 def theory(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to predict.", show_default=False)],
+    context: typer.Context,
+    config: ConfigFile,
     out: Annotated[
-        Path | None, typer.Option(help="File for the page.", show_default="theory/NAME.html of NAME.toml")
+        Path | None, Option(help="File for the page.", show_default="theory/NAME.html for NAME.toml")
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Rounds to look ahead.", show_default="those of the configuration")
+        int | None, Option(min=1, help="Number of rounds to predict.", show_default="as configured")
     ] = None,
 ) -> None:
-    """Say what theory predicts for a configuration, as a page; nothing is simulated.
+    """Predict the result of a configuration from theory, without simulating it.
 
-    Who is seen how often and how persistently, what each method is headed for and what that bias
-    costs, its predicted error against rounds, what that error is made of, and whom CA-Fed leaves
-    out and why. Complete for quadratics and softmax regression; for other models the page shows
-    availability and the importance of clients.
+    The page shows how available and how correlated the clients are, the bias of
+    each method and what it costs, its expected error over the rounds, what this
+    error consists of, and which clients CA-Fed excludes and why. Predictions are
+    complete for quadratic problems and softmax regression; for other models the
+    page shows availability and the weights of the clients.
 
     \b
     Examples:
@@ -34,29 +36,29 @@ def theory(
     """
     with explained():
         from fedtide import __version__
+        from fedtide.cli.progress import Bars, interruptible
         from fedtide.experiments import build, load
-        from fedtide.experiments.foresight import foresee
-        from fedtide.report.theory import summary, write
-        from fedtide.simulation.bars import RoundsProgress
+        from fedtide.files import write_text
+        from fedtide.theory.experiment import predict
+        from fedtide.theory.page.page import render, summary
 
         loaded = load(config)
         page = Path("theory") / f"{config.stem}.html" if out is None else out
         ahead = loaded.run.rounds if rounds is None else rounds
         experiment = build(loaded)
-        with RoundsProgress(experiment.methods, ahead) as bars:
-            found = foresee(experiment, ahead, lambda label, done: bars(label, done, ahead))
-        command = ["fedtide", "theory", str(config), "--out", str(page)]
+        with interruptible(Bars("rounds")) as progress:
+            prediction = predict(experiment, ahead, lambda label, done: progress(label, done, ahead))
         about = {
             "title": loaded.title or config.stem,
             "problem": loaded.problem.name,
             "availability": loaded.availability.name,
-            "command": shlex.join(command if rounds is None else [*command, "--rounds", str(rounds)]),
+            "command": command_line(context, out=page),
             "config": loaded.origin.text,
             "versions": {"fedtide": __version__},
         }
-        write(page, found, about)
-        table = columns("method", "misplaced", "bias", f"after {ahead:,} rounds", "mostly")
-        for row in summary(found):
+        write_text(page, render(prediction, about))
+        table = columns("method", "misplaced", "bias", f"after {ahead:,} rounds", "mainly from")
+        for row in summary(prediction):
             table.add_row(*map(escape, row))
         show(table)
         typer.echo(f"Page: {page}")

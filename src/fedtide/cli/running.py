@@ -1,38 +1,35 @@
 """Commands that run and report: `demo`, `run`, `resume`, `report`."""
 
-import shlex
 import warnings
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from fedtide.cli.faults import explained
+from fedtide.cli.folders import require_vacant
+from fedtide.cli.layout import ConfigFile, command_line
 from fedtide.errors import FedtideError, require
 
 if TYPE_CHECKING:
     from fedtide import Result
+    from fedtide.adapters.ray import Share
     from fedtide.experiments import Config
 
 
-class Place(StrEnum):
-    """Where a run computes."""
-
-    local = "local"
-    ray = "ray"
-
-
-Out = Annotated[Path | None, typer.Option(help="Folder for the results; must be new or empty.", show_default=False)]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.", show_default=False)]
+Place = Literal["local", "ray"]
+Out = Annotated[Path | None, Option(help="Folder for the results; must be new or empty.", show_default=False)]
+Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of a run.", show_default=False)]
 
 
 def demo(
-    rounds: Annotated[int, typer.Option(help="Rounds to run.")] = 200,
-    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 10,
-    out: Annotated[Path, typer.Option(help="Folder for the results; must be new or empty.")] = Path("fedtide-demo"),
+    context: typer.Context,
+    rounds: Annotated[int, Option(help="Number of rounds.")] = 200,
+    seeds: Annotated[int, Option(help="Number of seeds.")] = 10,
+    out: Annotated[Path, Option(help="Folder for the results; must be new or empty.")] = Path("fedtide-demo"),
 ) -> None:
-    """Compare six methods on one fleet whose clients come and go. Needs no configuration.
+    """Compare six methods under intermittent client availability. Needs no configuration.
 
     \b
     Examples:
@@ -43,29 +40,29 @@ def demo(
         from fedtide.experiments import adjusted
         from fedtide.experiments import demo as packaged
 
-        command = ["fedtide", "demo", "--rounds", str(rounds), "--seeds", str(seeds)]
+        command = command_line(context, rounds=rounds, seeds=seeds, out=out)
         _start(adjusted(packaged(), rounds=rounds, seeds=seeds), out, command)
 
 
 def run(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to run.", show_default=False)],
+    context: typer.Context,
+    config: ConfigFile,
     out: Out = None,
-    on: Annotated[Place, typer.Option(help="Where to compute: in this process, or on a Ray cluster.")] = Place.local,
+    on: Annotated[Place, Option(help="Where to compute: in this process or on a Ray cluster.")] = "local",
     seeds_per_task: Annotated[
         int | None,
-        typer.Option(min=1, help="With ray: seeds that run together.", show_default="about 2 tasks a worker"),
+        Option(min=1, help="With ray: number of seeds per task.", show_default="for about 2 tasks per worker"),
     ] = None,
-    cpus_per_task: Annotated[
-        float | None, typer.Option(help="With ray: CPUs that a task is given.", show_default="1")
-    ] = None,
+    cpus_per_task: Annotated[float | None, Option(help="With ray: CPUs per task.", show_default="1")] = None,
     gpus_per_task: Annotated[
-        float | None, typer.Option(help="With ray: GPUs that a task is given.", show_default="1 where there are some")
+        float | None, Option(help="With ray: GPUs per task.", show_default="1 if the cluster has GPUs")
     ] = None,
 ) -> None:
-    """Run a configuration and write its records and report (by default to runs/NAME of NAME.toml).
+    """Run a configuration, and write its records and report (by default to runs/NAME for NAME.toml).
 
-    With --on ray, methods and blocks of seeds are spread over the cluster of RAY_ADDRESS, or, without it, over this
-    machine's cores. The records are those of a local run; all machines must see the folder of the results.
+    With --on ray, methods and blocks of seeds are distributed over the cluster at
+    RAY_ADDRESS or, if it is not set, over the cores of this machine. The records
+    equal those of a local run. All machines must share the folder of the results.
 
     \b
     Examples:
@@ -73,7 +70,7 @@ def run(
       fedtide run phones.toml --out /data/phones-long
       fedtide run phones.toml --on ray
     \b
-    The smallest configuration:
+    A minimal configuration:
       \\[problem]
       name = "digits"
       \\[availability]
@@ -87,24 +84,25 @@ def run(
     with explained(folder):
         from fedtide.experiments import load
 
-        command = ["fedtide", "run", str(config)]
-        given = {"seeds": seeds_per_task, "cpus": cpus_per_task, "gpus": gpus_per_task}
+        given: dict[str, Any] = {"seeds": seeds_per_task, "cpus": cpus_per_task, "gpus": gpus_per_task}
         given = {name: value for name, value in given.items() if value is not None}
-        if on is Place.local:
-            if given:
-                raise FedtideError(f"--{next(iter(given))}-per-task: only with --on ray")
-            return _start(load(config), folder, command)
-        options = [word for name, value in given.items() for word in (f"--{name}-per-task", f"{value:g}")]
-        _start(load(config), folder, [*command, "--on", "ray", *options], on, **given)
+        if given and on == "local":
+            raise FedtideError(f"--{next(iter(given))}-per-task: only with --on ray")
+        share = None
+        if given:
+            from fedtide.adapters.ray import Share
+
+            share = Share(**given)
+        _start(load(config), folder, command_line(context, out=folder), on, share)
 
 
 def resume(
     folder: Folder,
     on: Annotated[
-        Place | None, typer.Option(help="Where to compute: here, or on a Ray cluster.", show_default="as it was begun")
+        Place | None, Option(help="Where to compute: in this process or on a Ray cluster.", show_default="as before")
     ] = None,
 ) -> None:
-    """Go on with a run that was stopped or killed; it ends with the records of one that never was.
+    """Resume a run that was stopped or killed. The records equal those of an uninterrupted run.
 
     \b
     Examples:
@@ -114,33 +112,35 @@ def resume(
     with explained(folder):
         from fedtide import Result
         from fedtide.experiments import loads
-        from fedtide.simulation.blocks import read_blocks
+        from fedtide.simulation.blocks import read_sharing
         from fedtide.simulation.folder import held, remove_checkpoints
         from fedtide.simulation.result import read_about
 
         about = read_about(folder)
         if about["finished"]:
             with held(folder, resume=True):
-                remove_checkpoints(folder)  # where the run was killed while it did
-            typer.echo(f"{folder}: this run has finished; its report is written again", err=True)
+                remove_checkpoints(folder)  # in case the run was killed while removing them
+            typer.echo(f"{folder}: this run has finished; its report is rewritten", err=True)
             return _finish(Result.load(folder), folder)
         if about.get("config") is None:
-            raise FedtideError(f"{folder}: not started from a configuration; resume it in Python, as it was started")
+            raise FedtideError(
+                f"{folder}: not started from a configuration; resume it in Python with simulate(…, resume=True)"
+            )
         kept = {key: about[key] for key in ("command", "folder") if key in about}
         for key, text in (("config", about["config"]), *kept.items()):
             require(isinstance(text, str), f"{folder / 'run.json'}: {key}", text, "text")
         config = loads(about["config"], str(folder / "run.json"), kept.get("folder", "."))
-        on = on or Place(read_blocks(folder).get("on", "local"))
+        on = on or read_sharing(folder, len(about["seeds"])).on
         _finish(_simulate(config, folder, kept, resume=True, on=on), folder)
 
 
 def report(
     folder: Folder,
     baseline: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="The method to compare with.", show_default="the first")
+        str | None, Option(metavar="LABEL", help="Method to compare with.", show_default="the first")
     ] = None,
 ) -> None:
-    """Write the report of a run again, for instance against another baseline, and print its summary.
+    """Rewrite the report of a run, e.g. with another baseline, and print its summary.
 
     \b
     Examples:
@@ -153,28 +153,24 @@ def report(
         _finish(Result.load(folder), folder, baseline)
 
 
-def _start(config: "Config", folder: Path, command: list[str], on: Place = Place.local, **share: Any) -> None:
-    from fedtide.files import vacant
-
-    if not vacant(folder):
-        known = (folder / "run.json").is_file()
-        other = f", or go on with: fedtide resume {folder}" if known else ""
-        raise FedtideError(f"{folder}: exists and is not empty; choose another --out{other}")
-    about = {"command": shlex.join([*command, "--out", str(folder)]), "folder": str(config.origin.folder.resolve())}
-    _finish(_simulate(config, folder, about, resume=False, on=on, **share), folder)
+def _start(config: "Config", folder: Path, command: str, on: Place = "local", share: "Share | None" = None) -> None:
+    known = (folder / "run.json").is_file()
+    require_vacant(folder, f", or resume with: fedtide resume {folder}" if known else "")
+    about = {"command": command, "folder": str(config.origin.folder.resolve())}
+    _finish(_simulate(config, folder, about, resume=False, on=on, share=share), folder)
 
 
 def _simulate(
-    config: "Config", folder: Path, about: dict[str, Any], resume: bool, on: Place = Place.local, **share: Any
+    config: "Config", folder: Path, about: dict[str, Any], resume: bool, on: Place, share: "Share | None" = None
 ) -> "Result":
-    """Runs here, or on Ray; `share` is what a task is given there."""
+    """Runs in this process or on Ray; `share` is the share of a Ray task."""
     from fedtide import simulate, use_all_cores
-    from fedtide.cli.interrupts import interrupts
+    from fedtide.cli.progress import interruptible
     from fedtide.experiments import build
     from fedtide.simulation.bars import RoundsProgress
     from fedtide.simulation.cores import use_no_accelerator
 
-    if on is Place.ray:
+    if on == "ray":
         use_no_accelerator()
     else:
         use_all_cores()
@@ -187,18 +183,12 @@ def _simulate(
         "availability": {"name": config.availability.name},
     }
     bars = RoundsProgress(experiment.methods, config.run.rounds)
-    with bars, interrupts() as interrupted, warnings.catch_warnings():
+    with interruptible(bars) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # they are part of the result and printed after the bars
+        if on == "ray":
+            from fedtide.adapters.ray import simulate_on_ray
 
-        def progress(label: str, done: int, total: int) -> None:
-            bars(label, done, total)
-            interrupted.check()
-
-        warnings.simplefilter("ignore", RuntimeWarning)  # the result says them again, and after the bars
-        if on is Place.ray:
-            from fedtide.adapters.ray import Share, simulate_on_ray
-
-            given = Share(**share) if share else None
-            return simulate_on_ray(config, folder, share=given, resume=resume, progress=progress, about=about)
+            return simulate_on_ray(config, folder, share=share, resume=resume, progress=progress, about=about)
         return simulate(
             experiment.problem,
             experiment.availability,
@@ -212,15 +202,17 @@ def _simulate(
 
 
 def _finish(result: "Result", folder: Path, baseline: str | None = None) -> None:
-    """The report, the table, where the report is, and what it shows."""
+    """Writes the report; prints the table, the warnings, the result in words and the path of the report."""
     from rich.console import Console
 
-    from fedtide.cli.sentence import sentence
+    from fedtide.report.answer import answer
     from fedtide.report.table import rich_table
+    from fedtide.statistics import per_seed
 
     page = result.report(folder / "report.html", baseline)
-    Console(highlight=False).print(rich_table(result.summary(baseline)))
+    summary = result.summary(baseline)
+    Console(highlight=False).print(rich_table(summary))
     for warning in result.about["warnings"]:
         typer.echo(f"warning: {warning}", err=True)
-    typer.echo(sentence(result.rounds, result.about["problem"]["clients"]))
+    typer.echo(answer(summary, per_seed(result.rounds)).striptags())
     typer.echo(f"Report: {page}")

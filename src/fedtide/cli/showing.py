@@ -1,27 +1,27 @@
-"""Commands that show: `methods`, `availability`, `cite`."""
+"""Commands that list and explain: `methods`, `availability`, `cite`."""
 
 import inspect
 import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument
 
 from fedtide.cli.faults import explained
 from fedtide.cli.layout import columns, show
-from fedtide.cli.picture import picture
 from fedtide.errors import FedtideError, did_you_mean
 
 _ROUNDS_IN_PICTURE = 72
+_BLOCKS = np.array([[" ", "▄"], ["▀", "█"]])  # [upper client available, lower client available]
 
 
-def methods(
-    name: Annotated[str | None, typer.Argument(help="A method of the list.", show_default=False)] = None,
-) -> None:
-    """List the methods, or explain one: its equations, facts, settings and reference.
+def methods(name: Annotated[str | None, Argument(help="Name of a method.", show_default=False)] = None) -> None:
+    """List the methods, or explain one: equations, properties, arguments and reference.
 
     \b
     Examples:
@@ -29,23 +29,11 @@ def methods(
       fedtide methods ca_fed
     """
     with explained():
-        from fedtide import methods as catalogue
-
-        if name is not None:
-            return _explain_method(_find(catalogue.CATALOGUE, name))
-        table = columns("", "")
-        for purpose, entries in catalogue.by_purpose().items():
-            table.add_row(f"[bold]{purpose.capitalize()}[/]")
-            for entry in entries:
-                table.add_row(f"  {entry.name}", escape(entry.summary))
-            table.add_row()
-        show(table, "Equations, facts, arguments and reference of one: fedtide methods NAME")
+        _list_methods() if name is None else _explain_method(name)
 
 
-def availability(
-    name: Annotated[str | None, typer.Argument(help="A process of the list.", show_default=False)] = None,
-) -> None:
-    """List the availability processes, or explain one: its arguments, an example and what it looks like.
+def availability(name: Annotated[str | None, Argument(help="Name of a process.", show_default=False)] = None) -> None:
+    """List the availability processes, or explain one: arguments, an example and a plot of it.
 
     \b
     Examples:
@@ -57,15 +45,13 @@ def availability(
 
         if name is not None:
             return _explain_process(_find(catalogue.CATALOGUE, name))
-        table = columns("name", "who is there")
+        table = columns("name", "available clients")
         for entry in catalogue.CATALOGUE.values():
             table.add_row(entry.name, escape(entry.summary))
-        show(table, "", "More: fedtide availability NAME")
+        show(table, "", "Arguments and an example of one: fedtide availability NAME")
 
 
-def cite(
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Methods.", show_default=False)],
-) -> None:
+def cite(names: Annotated[list[str], Argument(metavar="NAME…", help="Names of methods.", show_default=False)]) -> None:
     """Print the BibTeX entries of methods.
 
     \b
@@ -84,19 +70,34 @@ def _find(catalogue: dict[str, Any], name: str) -> Any:
     return catalogue[name]
 
 
-def _explain_method(entry: Any) -> None:
+def _list_methods() -> None:
+    from fedtide.methods import by_purpose
+
+    table = columns("", "")
+    for purpose, entries in by_purpose().items():
+        table.add_row(f"[bold]{purpose.capitalize()}[/]")
+        for entry in entries:
+            table.add_row(f"  {entry.name}", escape(entry.summary))
+        table.add_row()
+    show(table, "Equations, properties, arguments and reference of one: fedtide methods NAME")
+
+
+def _explain_method(name: str) -> None:
+    from fedtide.methods import CATALOGUE
+
+    entry = _find(CATALOGUE, name)
     facts = entry.facts
     table = columns("", "")
     table.add_row("unbiased when", escape(facts.unbiased))
     table.add_row("the server needs", _needs(facts))
-    table.add_row("the server keeps", facts.server_memory)
-    table.add_row("a client keeps", _or_nothing(facts.client_memory))
-    table.add_row("sent besides the model", escape(_or_nothing(facts.extra_up)))
-    table.add_row("received besides it", escape(_or_nothing(facts.extra_down)))
+    table.add_row("server memory", facts.server_memory)
+    extra = {"extra upload per client": facts.extra_up, "extra download per client": facts.extra_down}
+    for heading, fact in {"client memory": facts.client_memory, **extra}.items():
+        table.add_row(heading, "nothing" if fact == "–" else escape(fact))
     show(f"[bold]{escape(entry.title)}[/]", "", *_prose(entry.equations), "", table, "", _SYMBOLS, "")
     show(_meanings(entry), "")
     _show_toml("[[methods]]", entry.name, _defaults(entry.build))
-    show("Any part can be replaced by another, for example:", "")
+    show("Any part can be replaced, for example:", "")
     typer.echo(
         'solver = {name = "proximal", rate = 0.1, mu = 0.01}  # or estimator, participation, aggregation, server\n'
     )
@@ -105,8 +106,8 @@ def _explain_method(entry: Any) -> None:
 
 
 _SYMBOLS = (
-    "d is the size of a model, N the number of clients, π how often a client is there, λ how persistent its presence "
-    "is, α how much it should count; hats are estimates."
+    "d is the number of parameters, N the number of clients; π is the availability of a client, λ its correlation, "
+    "α its importance; hats denote estimates."
 )
 
 
@@ -114,38 +115,38 @@ def _meanings(entry: Any) -> Table:
     """The arguments of a method, its local work among them."""
     from fedtide.experiments import settings
     from fedtide.experiments.arguments import in_words
-    from fedtide.methods.meanings import meaning
 
-    table = columns("argument", "default", "meaning")
+    table, explained = columns("argument", "default", "meaning"), entry.explained
     for name, parameter in settings(entry.build).items():
         words = in_words(parameter.annotation)
-        known = meaning(entry.name, name)
-        told = f"{known} ({words})" if known and words.startswith('"') else known or words
-        table.add_row(name, escape(_default(parameter)), escape(told))
+        known = explained.get(name)
+        meaning = f"{known} ({words})" if known and words.startswith('"') else known or words
+        table.add_row(name, escape(_default(parameter)), escape(meaning))
     work = next((value for value in entry.defaults.values() if hasattr(value, "minibatch")), None)
     if work is not None:
-        told = f"what a client computes in a round: {_local(work)}, or what [local] says"
-        table.add_row("local", "", escape(told))
+        meaning = f"{explained['work']}: {_local(work)} unless [local] is given"
+        table.add_row("local", "", escape(meaning))
     return table
 
 
 def _local(work: Any) -> str:
     """Local work as a configuration writes it."""
     from fedtide.tomls import toml
-    from fedtide.work import Epochs, FullBatch, RandomSteps
+    from fedtide.work import Epochs, FullBatch, RandomEpochs, RandomSteps
 
     if isinstance(work, FullBatch):
         return toml({"steps": work.count, "batch": "all"})
-    if isinstance(work, RandomSteps):
-        return toml({"steps": {"low": work.low, "high": work.high}, "batch": work.batch})
-    return toml({"epochs" if isinstance(work, Epochs) else "steps": work.count, "batch": work.batch})
+    unit = "epochs" if isinstance(work, Epochs | RandomEpochs) else "steps"
+    drawn = isinstance(work, RandomSteps | RandomEpochs)
+    count = {"low": work.low, "high": work.high} if drawn else work.count
+    return toml({unit: count, "batch": work.batch})
 
 
 def _settings(build: Callable[..., Any]) -> Table:
     from fedtide.experiments import settings
     from fedtide.experiments.arguments import in_words
 
-    table = columns("argument", "is", "default")
+    table = columns("argument", "type", "default")
     for name, parameter in settings(build).items():
         table.add_row(name, escape(in_words(parameter.annotation)), escape(_default(parameter)))
     return table
@@ -156,7 +157,7 @@ def _default(parameter: inspect.Parameter) -> str:
     from fedtide.tomls import toml
 
     if parameter.default is inspect.Parameter.empty:
-        return "(needed)"
+        return "(required)"
     written = as_written(parameter.default)
     return "–" if written is None else written["name"] if isinstance(written, dict) else toml(written)
 
@@ -178,14 +179,10 @@ def _defaults(build: Callable[..., Any]) -> dict[str, Any]:
 def _needs(facts: Any) -> str:
     wanted = {
         "estimates of availability (π̂)": facts.needs_estimates,
-        "of its correlation (λ̂)": facts.needs_correlation,
-        "losses before the round": facts.needs_losses,
+        "estimates of its correlation (λ̂)": facts.needs_correlation,
+        "losses before each round": facts.needs_losses,
     }
-    return ", ".join(name for name, needed in wanted.items() if needed) or "nothing but updates"
-
-
-def _or_nothing(fact: str) -> str:
-    return "nothing" if fact == "–" else fact
+    return ", ".join(name for name, needed in wanted.items() if needed) or "only updates"
 
 
 def _explain_process(entry: Any) -> None:
@@ -195,15 +192,29 @@ def _explain_process(entry: Any) -> None:
     )
     _show_toml("[availability]", entry.name, entry.example)
     rounds = min(_ROUNDS_IN_PICTURE, Console().width - 4)
-    lines = picture(example.sample(0, rounds))
-    show(f"[bold]What this example looks like[/] ({example.clients} clients from top to bottom, {rounds} rounds)", "")
+    lines = _picture(example.sample(0, rounds))
+    show(f"[bold]Availability in this example[/] ({example.clients} clients from top to bottom, {rounds} rounds)", "")
     show(*(f"  {line}" for line in lines))
 
 
 def _prose(text: str) -> list[str]:
-    """A docstring's paragraphs and bullets, each one line, for the terminal to wrap."""
+    """A docstring as one line per paragraph or bullet, which the terminal wraps."""
     lines: list[str] = []
     for paragraph in text.split("\n\n"):
         pieces = re.split(r"\n(?=\* )", paragraph)
         lines += ["", *(escape(" ".join(piece.split())) for piece in pieces)]
     return lines[1:]
+
+
+def _picture(trace: np.ndarray, most_clients: int = 24) -> list[str]:
+    """Lines of text for bool[rounds, clients]: rounds from left to right, clients (evenly spaced) from top to bottom.
+
+    >>> import numpy as np
+    >>> _picture(np.array([[1, 1], [1, 0], [0, 1], [0, 0]], bool))
+    ['█▀▄ ']
+    """
+    from fedtide.statistics import evenly
+
+    shown = trace[:, evenly(trace.shape[1], most_clients)].T.astype(int)
+    shown = np.pad(shown, ((0, len(shown) % 2), (0, 0)))
+    return ["".join(_BLOCKS[upper, lower]) for upper, lower in zip(shown[::2], shown[1::2], strict=True)]

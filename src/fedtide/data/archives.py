@@ -1,4 +1,4 @@
-"""Files out of a folder, a tar archive or a zip archive, by their names; nothing is unpacked to disk."""
+"""Reads files by name from a folder, a tar archive or a zip archive; nothing is unpacked to disk."""
 
 import bz2
 import gzip
@@ -12,27 +12,27 @@ from typing import IO, Any
 
 from fedtide.data.base import File, check_size, wrong
 
-# Unlike tarfile's own, these say when a stream ends too soon.
+# Unlike those of tarfile, these detect truncated streams.
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 
 
 def spellings(name: str) -> tuple[str, ...]:
-    """The names under which a file may lie: gzipped or not, and IDX also with a dot, as some copies have it."""
+    """The possible names of a file: gzipped or not, and for IDX also the variant with a dot."""
     dotted = name.replace("-idx", ".idx")
     return tuple(dict.fromkeys((name, f"{name}.gz", dotted, f"{dotted}.gz")))
 
 
 def read_folder(folder: Path, names: Sequence[str], most: int) -> list[File]:
-    """The contents of files in a folder, each of at most so many bytes."""
+    """The contents of files in a folder, each of at most `most` bytes."""
     for name in names:
         check_size(folder / name, (folder / name).stat().st_size, most)
     return [File(str(folder / name), (folder / name).read_bytes()) for name in names]
 
 
 def read_archive(path: Path, names: Sequence[str], most: int) -> list[File]:
-    """The contents of an archive's members, wherever in it they lie, in the order of the names.
+    """The contents of an archive's members, in any of its folders, in the order of the names.
 
-    A member of more than `most` bytes is not read: what is said of its size is all that is unpacked.
+    A member of more than `most` bytes, by the size in its header, is not read.
     """
     spelt = {spelling: name for name in names for spelling in spellings(name)}
     found: dict[str, File] = {}
@@ -45,7 +45,7 @@ def read_archive(path: Path, names: Sequence[str], most: int) -> list[File]:
                         check_size(f"{path}: {member.filename}", member.file_size, most)
                         found[name] = File(f"{path}: {member.filename}", archive.read(member))
         else:
-            # One pass, which ends when all were seen.
+            # One pass, which ends when all members were found.
             with _unzipped(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
                 for member in archive:
                     name = spelt.get(PurePosixPath(member.name).name) if member.isfile() else None
@@ -56,13 +56,13 @@ def read_archive(path: Path, names: Sequence[str], most: int) -> list[File]:
                         if len(found) == len(names):
                             break
                 else:
-                    while stream.read(2**20):  # something is missing: is it cut off?
+                    while stream.read(2**20):  # a member is missing: is the archive truncated?
                         pass
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError, RuntimeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        # A RuntimeError is an encrypted member, or one packed in a way that Python does not know.
-        wrong(path, f"truncated or damaged, or not an archive ({' '.join(str(error).split()) or 'it ends too soon'})")
+        # RuntimeError: an encrypted member, or an unknown compression.
+        wrong(path, f"truncated or damaged, or not an archive ({' '.join(str(error).split()) or 'unexpected end'})")
     missing = [name for name in names if name not in found]
     if missing:
         wrong(path, f"{', '.join(missing)} expected in this archive, not found")

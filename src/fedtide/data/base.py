@@ -1,4 +1,4 @@
-"""What all readers share: a data set, a file's content, and how a wrong file is told."""
+"""Shared by all readers: data sets, contents of files, and errors about invalid files."""
 
 import gzip
 import io
@@ -24,7 +24,7 @@ class DataSet(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """What a reader returns."""
+    """The arrays that a reader returns."""
 
     x: np.ndarray
     y: np.ndarray
@@ -33,14 +33,14 @@ class Arrays(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file's content, and its place for messages: a path, or an archive and a member."""
+    """The content of a file and its location for messages: a path, or an archive and a member."""
 
     where: str
     content: bytes
 
 
-class Expected(NamedTuple):
-    """What a data set's files must hold. More than one size where more than one version was published."""
+class Contents(NamedTuple):
+    """The expected contents of the files of a data set. Several sizes if several versions were published."""
 
     train: tuple[int, ...]  # numbers of samples
     test: tuple[int, ...]
@@ -49,23 +49,23 @@ class Expected(NamedTuple):
 
     @property
     def most_bytes(self) -> int:
-        """No file of the set is larger, in any of its formats: pickles take up to twice the pixels, and add names."""
+        """The largest size of a file in any format: pickles take up to twice the pixels, plus names."""
         return max(*self.train, *self.test) * (2 * math.prod(self.shape) + 1024) + 2**20
 
 
-Reader = Callable[[Sequence[File], Expected], Arrays]
+Reader = Callable[[Sequence[File], Contents], Arrays]
 
 
-_CHUNK = 2**20  # a read reserves what it is asked for, and a header may ask for anything
+_CHUNK = 2**20  # bounds the memory of one read, because headers may request any size
 
 
 def wrong(where: object, words: str) -> NoReturn:
-    """A file that is not what it should be, in one line."""
+    """Raises a one-line error about an invalid file."""
     raise FedtideError(f"{where}: {words}")
 
 
 def plain(file: File, most: int) -> bytes:
-    """The content without gzip, which is told by the content: names lie. Of a gzip stream, `most` + 1 bytes at most."""
+    """The content, decompressed if it starts like gzip (whatever its name), up to `most` + 1 bytes."""
     if file.content[:2] != b"\x1f\x8b":
         return file.content
     try:
@@ -81,21 +81,21 @@ def plain(file: File, most: int) -> bytes:
 
 
 def check_bytes(file: File, found: int, expected: int, what: str) -> None:
-    """`what` says of what the expected number of bytes is made."""
+    """`what` explains the expected number of bytes."""
     if found != expected:
         kind = "truncated" if found < expected else "too long"
-        more = " or more" if found == expected + 1 else ""  # no more than one too many is unpacked
+        more = " or more" if found == expected + 1 else ""  # at most one byte too many is decompressed
         wrong(file.where, f"{kind}: {expected:,} bytes expected ({what}), {found:,}{more} found")
 
 
 def check_size(where: object, found: int, most: int) -> None:
-    """Before a file is read: it may be far too large to be read."""
+    """Checked before a file is read, because it may be far too large."""
     if found > most:
         wrong(where, f"too long: at most {most:,} bytes expected, {found:,} found")
 
 
 def check_count(file: File, what: str, found: int, allowed: Sequence[int], other: Sequence[int]) -> None:
-    """`other` are the sizes of the other part, to tell that the parts are swapped."""
+    """`other` are the sizes of the other part, which reveal swapped parts."""
     if found not in allowed:
         hint = "; are train and test swapped?" if found in other else ""
         wrong(file.where, f"{' or '.join(f'{n:,}' for n in allowed)} {what} expected, {found:,} found{hint}")
@@ -106,8 +106,5 @@ def classes_from(file: File, labels: np.ndarray, classes: int, first: int = 0) -
     outside = np.flatnonzero((labels < first) | (labels >= first + classes))
     if len(outside):
         at = int(outside[0])
-        wrong(
-            file.where,
-            f"labels {first} … {first + classes - 1} expected, {int(labels[at])} found at sample {at:,}",
-        )
+        wrong(file.where, f"labels {first} … {first + classes - 1} expected, {int(labels[at])} found at sample {at:,}")
     return labels.astype(np.int32) - np.int32(first)

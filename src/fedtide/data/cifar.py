@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fedtide.data.base import Arrays, Expected, File, check_bytes, check_count, classes_from, wrong
+from fedtide.data.base import Arrays, Contents, File, check_bytes, check_count, classes_from, wrong
 from fedtide.data.unpickle import unpickled
 
 
-def read_binary(files: Sequence[File], expected: Expected, *, label_bytes: int = 1) -> Arrays:
+def read_binary(files: Sequence[File], expected: Contents, *, label_bytes: int = 1) -> Arrays:
     """Training batches, then the test batch. The class is the last of the label bytes."""
     batches = []
     for file, count in zip(files, _counts(files, expected), strict=True):
@@ -25,7 +25,7 @@ def read_binary(files: Sequence[File], expected: Expected, *, label_bytes: int =
     return _joined(batches)
 
 
-def read_python(files: Sequence[File], expected: Expected, *, labels: str = "labels") -> Arrays:
+def read_python(files: Sequence[File], expected: Contents, *, labels: str = "labels") -> Arrays:
     """Training batches, then the test batch. `labels` is the key of the classes."""
     batches = []
     for i, (file, count) in enumerate(zip(files, _counts(files, expected), strict=True)):
@@ -44,16 +44,16 @@ def read_python(files: Sequence[File], expected: Expected, *, labels: str = "lab
     return _joined(batches)
 
 
-def _counts(files: Sequence[File], expected: Expected) -> list[int]:
+def _counts(files: Sequence[File], expected: Contents) -> list[int]:
     batches = len(files) - 1
     return [expected.train[0] // batches] * batches + [expected.test[0]]
 
 
-def _pixels(expected: Expected) -> int:
+def _pixels(expected: Contents) -> int:
     return int(np.prod(expected.shape))
 
 
-def _images(rows: np.ndarray, expected: Expected) -> np.ndarray:
+def _images(rows: np.ndarray, expected: Contents) -> np.ndarray:
     height, width, channels = expected.shape
     return np.ascontiguousarray(rows.reshape(-1, channels, height, width).transpose(0, 2, 3, 1))
 
@@ -64,14 +64,14 @@ def _joined(batches: list[tuple[np.ndarray, np.ndarray]]) -> Arrays:
 
 
 def _check_part(file: File, batch: dict[str, Any], index: int, training: int) -> None:
-    """A batch says which it is."""
+    """Checks the label of a batch, if it has one."""
     kind, number, total = ("training", index + 1, training) if index < training else ("testing", 1, 1)
-    said, expected = batch.get("batch_label"), f"{kind} batch {number} of {total}"
-    said = said.decode("latin-1") if isinstance(said, bytes) else said
-    if not isinstance(said, str | None):
-        wrong(file.where, f"'{expected}' expected as batch_label, {type(said).__name__} found")
-    if said is not None and said != expected:
-        wrong(file.where, f"'{expected}' expected, it says '{said}'; are files swapped?")
+    label, expected = batch.get("batch_label"), f"{kind} batch {number} of {total}"
+    label = label.decode("latin-1") if isinstance(label, bytes) else label
+    if not isinstance(label, str | None):
+        wrong(file.where, f"'{expected}' expected as batch_label, {type(label).__name__} found")
+    if label is not None and label != expected:
+        wrong(file.where, f"'{expected}' expected, '{label}' found; are files swapped?")
 
 
 def _list(file: File, labels: Any) -> np.ndarray:

@@ -1,14 +1,14 @@
-"""Small data sets: parts of larger ones, by rules that leave nothing to chance, and the embedded digits."""
+"""Small data sets: deterministic parts of larger ones, and the embedded digits."""
 
 import numpy as np
 
 from fedtide.data.base import Arrays
 
-_TEST = 5  # every fifth sample is a test sample where there is no natural split
+_TEST = 5  # every fifth sample is a test sample if there is no official split
 
 
 def every_fifth(labels: np.ndarray) -> np.ndarray:
-    """Marks a fifth of the samples, and of each class up to one: every fifth, class after class in their order.
+    """Marks every fifth sample, with samples ordered by class: a fifth of each class, up to one sample.
 
     >>> every_fifth(np.array([0, 1, 0, 0, 1, 0, 0, 1, 1, 1])).tolist()
     [False, False, False, False, False, False, True, False, False, True]
@@ -26,7 +26,7 @@ def mnist10k(full: Arrays) -> Arrays:
 
 
 def balanced(train: int, test: int, full: Arrays) -> Arrays:
-    """The first so many training and test samples of each class, in their order."""
+    """The first training and test samples of each class, in their order."""
     kept, test_kept = _first_of_each(full.y, train), _first_of_each(full.test_y, test)
     return Arrays(full.x[kept], full.y[kept], full.test_x[test_kept], full.test_y[test_kept])
 

@@ -1,16 +1,16 @@
-"""Download what a data set needs, checked by size and MD5; a file is whole and right, or not there."""
+"""Downloads the files of data sets, verified by size and MD5, and writes them atomically."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedtide.data.catalogue import CATALOGUE, Entry, Remote
+from fedtide.data.catalogue import CATALOGUE, DataSpec, Remote
 from fedtide.data.places import user_cache
 from fedtide.errors import FedtideError, did_you_mean
 from fedtide.files import atomic
 
 _CHUNK = 2**16
-_PATIENCE = 30  # seconds without an answer
+_PATIENCE = 30  # seconds without a response
 
 
 def fetch(
@@ -20,11 +20,10 @@ def fetch(
     mirrors: Sequence[str] | None = None,
     bar: Callable[[Remote], Any] | None = None,
 ) -> list[Path]:
-    """Downloads the files of a data set into `folder`/NAME (the user's cache unless given): the paths of all of them.
+    """Downloads the files of a data set into `folder`/NAME (by default in the user's cache); returns their paths.
 
-    What is there already, and has the right checksum, is not downloaded again. `mirrors` are addresses to try instead
-    of the published ones. `bar` gives, for a file, an object that shows progress as pooch wants it (`total`, `update`,
-    `reset`, `close`).
+    Existing files with the right checksum are not downloaded again. `mirrors` are addresses to try instead of the
+    published ones. `bar` returns, for a file, a progress bar as pooch expects it (`total`, `update`, `reset`, `close`).
     """
     entry = fetchable(name)
     target = (user_cache() if folder is None else Path(folder).expanduser()) / entry.folders[0]
@@ -42,22 +41,22 @@ def fetch(
     return paths
 
 
-def fetchable(name: str) -> Entry:
-    """The entry whose files have to be downloaded for a data set: that of the whole for a part."""
+def fetchable(name: str) -> DataSpec:
+    """The data set whose files are downloaded for a name: for a part, the data set that it is a part of."""
     if name not in CATALOGUE:
-        raise FedtideError(f"'{name}' is no data set; {did_you_mean(name, CATALOGUE)}")
+        raise FedtideError(f"'{name}' is not a data set; {did_you_mean(name, CATALOGUE)}")
     entry = CATALOGUE[name]
     if entry.cut is not None:
         entry = CATALOGUE[entry.cut.of]
     if not entry.remotes:
-        raise FedtideError(f"{name}: nothing to download, it comes with scikit-learn")
+        raise FedtideError(f"{name}: nothing to download; it is included in scikit-learn")
     return entry
 
 
 def _download(
-    entry: Entry, remote: Remote, path: Path, mirrors: Sequence[str], bar: Callable[[Remote], Any] | None
+    entry: DataSpec, remote: Remote, path: Path, mirrors: Sequence[str], bar: Callable[[Remote], Any] | None
 ) -> None:
-    """From the first mirror that has the right file."""
+    """Downloads from the first mirror with the right file."""
     import pooch
     import requests
 
@@ -67,7 +66,7 @@ def _download(
         try:
             with atomic(path) as temporary:
                 progress = bar(remote) if bar is not None else False
-                # As it is: a server may otherwise compress again what is already compressed.
+                # Uncompressed: a server might otherwise compress a compressed file again.
                 headers = {"Accept-Encoding": "identity"}
                 get = pooch.HTTPDownloader(progress, chunk_size=_CHUNK, timeout=_PATIENCE, headers=headers)
                 get(url, str(temporary), None)
@@ -97,15 +96,15 @@ def _md5(path: Path) -> str:
 
 
 def _reason(error: Any) -> str:
-    """What failed, without the libraries' nesting."""
+    """The cause of a failed request, in plain words."""
     import requests
 
     if error.response is not None:
-        return f"the server answers {error.response.status_code} {error.response.reason}"
+        return f"the server responded {error.response.status_code} {error.response.reason}"
     if isinstance(error, requests.exceptions.Timeout):
-        return f"no answer within {_PATIENCE} seconds"
+        return f"no response within {_PATIENCE} seconds"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "truncated: the connection ended before the file did"
+        return "truncated: the connection was closed before the end of the file"
     if isinstance(error, requests.exceptions.ConnectionError):
         return "no connection"
     return type(error).__name__

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from fedtide.data.base import Arrays, Expected, File, check_bytes, check_count, classes_from, plain, wrong
+from fedtide.data.base import Arrays, Contents, File, check_bytes, check_count, classes_from, plain, wrong
 
 _UINT8 = 8
 _KINDS = {1: "labels", 3: "images"}
 
 
 def read_array(file: File, dimensions: int) -> np.ndarray:
-    """The uint8 array of an IDX file with so many dimensions."""
+    """The uint8 array of an IDX file with this number of dimensions."""
     header, shape = _header(file, dimensions)
     size = header + math.prod(shape)
     content = plain(file, size)
@@ -28,14 +28,12 @@ def read_array(file: File, dimensions: int) -> np.ndarray:
 
 
 def _header(file: File, dimensions: int) -> tuple[int, tuple[int, ...]]:
-    """The length of the header and the shape in it; no more is unpacked."""
+    """The length of the header and its shape; only the header is decompressed."""
     kind = _KINDS.get(dimensions, f"{dimensions}-dimensional data")
     header = 4 + 4 * dimensions
     magic = bytes([0, 0, _UINT8, dimensions])
     content = plain(file, header)
-    if len(content) < 4:
-        wrong(file.where, f"truncated: an IDX header of {header} bytes expected, {len(content)} bytes found")
-    if content[:4] != magic:
+    if len(content) >= 4 and content[:4] != magic:
         if content[:3] == magic[:3] and content[3] in _KINDS:
             wrong(file.where, f"{kind} expected, {_KINDS[content[3]]} found; are images and labels swapped?")
         wrong(file.where, f"not an IDX file of {kind}: it begins with 0x{content[:4].hex()}, not 0x{magic.hex()}")
@@ -44,7 +42,7 @@ def _header(file: File, dimensions: int) -> tuple[int, tuple[int, ...]]:
     return header, struct.unpack(f">{dimensions}I", content[4:header])
 
 
-def read(files: Sequence[File], expected: Expected, *, transposed: bool = False, first: int = 0) -> Arrays:
+def read(files: Sequence[File], expected: Contents, *, transposed: bool = False, first: int = 0) -> Arrays:
     """Training images and labels, test images and labels. `first` is the smallest label."""
     found = []
     for part, (images, labels) in enumerate((files[:2], files[2:])):
@@ -55,14 +53,14 @@ def read(files: Sequence[File], expected: Expected, *, transposed: bool = False,
             wrong(images.where, f"images of {_by(expected.shape)} expected, {_by(shape)} found")
         check_count(labels, "labels", label_count, (count,), others)
         x, y = read_array(images, 3), read_array(labels, 1)
-        # EMNIST keeps its images as MATLAB does, column by column.
+        # EMNIST stores its images column by column, like MATLAB.
         x = np.ascontiguousarray(x.transpose(0, 2, 1)) if transposed else x
         found += [x, classes_from(labels, y, expected.classes, first)]
     return Arrays(*found)
 
 
 def first_labels(path: Path, count: int) -> tuple[int, ...]:
-    """The first labels of a file of labels, to tell data sets apart whose files have the same names; () if it has none.
+    """The first labels of a file, which distinguish data sets whose files have the same names; () if it has no labels.
 
     Only the beginning is read.
     """

@@ -1,22 +1,34 @@
-"""From a name to a data set: find its files, read them once, and say what is missing where they are not."""
+"""Loads data sets by name: finds their files, reads them once, and reports missing files."""
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from fedtide.data import archives, beginnings, idx, npz
-from fedtide.data.base import Arrays, DataSet
-from fedtide.data.catalogue import CATALOGUE, Entry, Form
+from fedtide.data import archives, idx, npz
+from fedtide.data.base import Arrays, DataSet, wrong
+from fedtide.data.catalogue import CATALOGUE, DataSpec, Form
 from fedtide.data.places import Folders, places
 from fedtide.errors import FedtideError, did_you_mean
+from fedtide.text import listed
+
+_BEGINNING = 10  # first labels, which distinguish data sets with equal names and sizes of files
+_FIRST_LABELS: dict[tuple[int, ...], tuple[str, str]] = {
+    (5, 0, 4, 1, 9, 2, 1, 3, 1, 4): ("mnist", "training"),
+    (7, 2, 1, 0, 4, 1, 4, 9, 5, 9): ("mnist", "test"),
+    (9, 0, 0, 3, 0, 2, 7, 2, 5, 5): ("fashion_mnist", "training"),
+    (9, 2, 1, 1, 6, 1, 4, 6, 5, 7): ("fashion_mnist", "test"),
+    (6, 9, 9, 4, 1, 1, 2, 7, 8, 3): ("cifar10", "training"),
+    (3, 8, 8, 0, 6, 6, 1, 6, 3, 1): ("cifar10", "test"),
+}
 
 
-class Found(NamedTuple):
-    """Where a data set's files lie: files in a folder, an archive, or one `.npz`."""
+class Location(NamedTuple):
+    """The location of the files of a data set: a folder, an archive, or one `.npz`."""
 
     path: Path  # the folder, the archive or the .npz
     form: Form | None = None  # None: an .npz
@@ -24,17 +36,17 @@ class Found(NamedTuple):
 
     @property
     def stamp(self) -> tuple[tuple[int, int], ...]:
-        """Changes when the files do."""
+        """Changes when the files change."""
         files = [self.path / name for name in self.names] or [self.path]
-        return tuple((found.st_mtime_ns, found.st_size) for found in map(os.stat, files))
+        return tuple((status.st_mtime_ns, status.st_size) for status in map(os.stat, files))
 
 
 def load(name: str, folder: Folders = None) -> DataSet:
-    """The data set of that name in the catalogue, or of an `.npz`, from what is on this machine.
+    """The data set of this name, from files on this machine.
 
-    `name` may also be the path of an `.npz`, or the name of one in a data folder. Data are looked for in `folder` (one
-    or several), in the folders of the environment variable FEDTIDE_DATA, and in the user's cache. What was read last is
-    kept: loading it again costs nothing until its files change.
+    `name` is a name in the catalogue, the path of an `.npz`, or the name of one in a data folder. Data are searched in
+    `folder` (one or several), in the folders listed in the environment variable FEDTIDE_DATA, and in the user's cache.
+    The last data sets are kept in memory and read again only if their files change.
 
     >>> load("digits").x.shape
     (1438, 8, 8)
@@ -42,56 +54,62 @@ def load(name: str, folder: Folders = None) -> DataSet:
     entry = CATALOGUE.get(name)
     if entry is None:
         path = _find_npz(name, folder)
-        arrays = _read(None, Found(path), Found(path).stamp)
+        arrays = _read(None, Location(path), Location(path).stamp)
         highest = max(int(y.max()) for y in (arrays.y, arrays.test_y) if len(y))
         return DataSet(path.stem, *arrays, highest + 1)
     if entry.embedded is not None:
-        return DataSet(name, *_embedded(entry), entry.expected.classes)
-    found = find(entry, folder)
-    if found is not None:
-        return DataSet(name, *_read(entry, found, found.stamp), entry.expected.classes)
-    if entry.cut is not None:
-        full = CATALOGUE[entry.cut.of]
-        found = find(full, folder)
-        if found is not None:
-            part = entry.cut.take(_read(full, found, found.stamp))
-            return DataSet(name, *_frozen(part), entry.expected.classes)
-    raise FedtideError(f"{name}: {missing(entry, folder)}")
+        return DataSet(name, *_embedded(entry.embedded), entry.expected.classes)
+    source, location = locate(entry, folder)
+    if location is None:
+        raise FedtideError(f"{name}: {missing(entry, folder)}")
+    arrays = _read(source, location, location.stamp)
+    if entry.cut is not None and source is not entry:
+        arrays = _frozen(entry.cut.take(arrays))
+    return DataSet(name, *arrays, entry.expected.classes)
 
 
-def find(entry: Entry, folder: Folders = None) -> Found | None:
-    """Where the data set's own files are, if they are all there. Their contents are not looked at."""
+def locate(entry: DataSpec, folder: Folders = None) -> tuple[DataSpec, Location | None]:
+    """Where a data set is read from: its own files or, for a part, those of the whole data set."""
+    location = find(entry, folder)
+    if location is None and entry.cut is not None:
+        entry = CATALOGUE[entry.cut.of]
+        location = find(entry, folder)
+    return entry, location
+
+
+def find(entry: DataSpec, folder: Folders = None) -> Location | None:
+    """The location of the files of a data set if they are complete. Their contents are not checked."""
     for place in places(folder):
         if entry.cut is not None:
             path = place.path / f"{entry.name}.npz"
             if path.is_file():
-                return Found(path)
+                return Location(path)
         for base, own in _bases(entry, place.path):
             for form in entry.forms:
-                found = _in_folder(entry, form, base, own) or _in_archive(form, base)
-                if found is not None:
-                    return found
+                location = _in_folder(entry, form, base, own) or _in_archive(form, base)
+                if location is not None:
+                    return location
     return None
 
 
-def missing(entry: Entry, folder: Folders = None) -> str:
-    """What is needed and was not found, where it was looked for, and how to get it; one line."""
-    looked = "looked in " + ", ".join(
+def missing(entry: DataSpec, folder: Folders = None) -> str:
+    """One line with the missing files, the folders searched, and the command that downloads them."""
+    searched = "searched " + ", ".join(
         f"{place.path}{'' if place.path.is_dir() else ' (no such folder)'}" for place in places(folder)
     )
     name = entry.cut.of if entry.cut is not None else entry.name
     what = f"{needs(entry, every_file=True)}: not found"
-    return f"{what}; {_partly(entry, folder)}{looked}; to download: fedtide data fetch {name}"
+    return f"{what}; {_partly(entry, folder)}{searched}; to download: fedtide data fetch {name}"
 
 
-def needs(entry: Entry, *, every_file: bool = False) -> str:
-    """What the data set is read from, as people write it; with the files in archives if `every_file`."""
+def needs(entry: DataSpec, *, every_file: bool = False) -> str:
+    """The files that a data set is read from, in words; with the files in archives if `every_file`."""
     if entry.embedded is not None:
         return "nothing"
     if entry.cut is not None:
         return f"{entry.name}.npz, or the files of {entry.cut.of}"
     published = list(dict.fromkeys(form.archives[0] for form in entry.forms if form.archives))
-    files = " or ".join(dict.fromkeys(_and(form.files) for form in entry.forms))
+    files = " or ".join(dict.fromkeys(_written(form.files) for form in entry.forms))
     if not published:
         return files
     inside = f"the files in {'it' if len(published) == 1 else 'one of them'}"
@@ -100,16 +118,16 @@ def needs(entry: Entry, *, every_file: bool = False) -> str:
 
 def own_sets(folder: Folders = None) -> dict[str, Path]:
     """The `.npz` files in the data folders that are not in the catalogue, by name."""
-    found: dict[str, Path] = {}
+    sets: dict[str, Path] = {}
     for place in places(folder):
         for path in sorted(place.path.glob("*.npz")) if place.path.is_dir() else ():
             if path.stem not in CATALOGUE and npz.is_data(path):
-                found.setdefault(path.stem, path)
-    return found
+                sets.setdefault(path.stem, path)
+    return sets
 
 
-def _bases(entry: Entry, root: Path) -> Iterator[tuple[Path, bool]]:
-    """The folders to look in below a data folder, and whether their name says that they are the data set's."""
+def _bases(entry: DataSpec, root: Path) -> Iterator[tuple[Path, bool]]:
+    """The folders to search below a data folder, and whether they are named after the data set."""
     subs = dict.fromkeys(("", *(folder for form in entry.forms for folder in form.folders)))
     for name in (*entry.folders, ""):
         for sub in subs:
@@ -119,33 +137,33 @@ def _bases(entry: Entry, root: Path) -> Iterator[tuple[Path, bool]]:
                 yield base, own
 
 
-def _in_folder(entry: Entry, form: Form, base: Path, own: bool) -> Found | None:
+def _in_folder(entry: DataSpec, form: Form, base: Path, own: bool) -> Location | None:
     names = _spelt(form, base)
     if not all(names):
         return None
-    if form.shared and not own:  # whose are they?
-        begins = beginnings.known(idx.first_labels(base / names[1], beginnings.COUNT))
+    if form.shared and not own:  # which data set do they belong to?
+        begins = _known(idx.first_labels(base / names[1], _BEGINNING))
         if begins is not None and begins[0] != entry.name:
             return None
-    return Found(base, form, names)
+    return Location(base, form, names)
 
 
-def _in_archive(form: Form, base: Path) -> Found | None:
+def _in_archive(form: Form, base: Path) -> Location | None:
     for archive in form.archives:
         if (base / archive).is_file():
-            return Found(base / archive, form)
+            return Location(base / archive, form)
     return None
 
 
 def _spelt(form: Form, base: Path) -> tuple[str, ...]:
-    """The files' names as they are in the folder; "" for one that is not there."""
+    """The names of the files in the folder; "" for missing ones."""
     return tuple(
         next((name for name in archives.spellings(file) if (base / name).is_file()), "") for file in form.files
     )
 
 
-def _partly(entry: Entry, folder: Folders) -> str:
-    """Where some of the files are, and which are not."""
+def _partly(entry: DataSpec, folder: Folders) -> str:
+    """A folder with some of the files, and the files that are missing there."""
     for place in places(folder):
         for base, _ in _bases(entry, place.path):
             for form in entry.forms:
@@ -153,16 +171,15 @@ def _partly(entry: Entry, folder: Folders) -> str:
                 if any(there):
                     lacking = [file for file, name in zip(form.files, there, strict=True) if not name]
                     if lacking:
-                        return f"{base} lacks {', '.join(lacking)}; "
+                        return f"{base} does not contain {', '.join(lacking)}; "
     return ""
 
 
-def _and(files: tuple[str, ...]) -> str:
-    zipped = ", .gz or not" if files[0].endswith("ubyte") else ""
-    *most, last = files
-    if len(most) > 3:
-        return f"{most[0]} … {most[-1]} and {last}"
-    return f"{', '.join(most)} and {last}{zipped}"
+def _written(files: tuple[str, ...]) -> str:
+    first, *others = files
+    if len(others) > 3:
+        return listed([f"{first} … {others[-2]}", others[-1]])
+    return listed(files) + (", .gz or not" if first.endswith("ubyte") else "")
 
 
 def _find_npz(name: str, folder: Folders) -> Path:
@@ -177,25 +194,37 @@ def _find_npz(name: str, folder: Folders) -> Path:
 
 
 @functools.lru_cache(maxsize=2)
-def _read(entry: Entry | None, found: Found, stamp: tuple[tuple[int, int], ...]) -> Arrays:
+def _read(entry: DataSpec | None, location: Location, stamp: tuple[tuple[int, int], ...]) -> Arrays:
     """Kept for the next call; `stamp` is there to read again what has changed."""
-    if found.form is None or entry is None:
-        return _frozen(npz.read(found.path, None if entry is None else entry.expected))
-    read = archives.read_folder if found.names else archives.read_archive
-    files = read(found.path, found.names or found.form.files, entry.expected.most_bytes)
-    arrays = found.form.read(files, entry.expected)
-    beginnings.check(found.path, entry.name, arrays.y, arrays.test_y)
+    if location.form is None or entry is None:
+        return _frozen(npz.read(location.path, None if entry is None else entry.expected))
+    read = archives.read_folder if location.names else archives.read_archive
+    files = read(location.path, location.names or location.form.files, entry.expected.most_bytes)
+    arrays = location.form.read(files, entry.expected)
+    _check_beginnings(location.path, entry.name, arrays.y, arrays.test_y)
     return _frozen(arrays)
 
 
 @functools.cache
-def _embedded(entry: Entry) -> Arrays:
-    assert entry.embedded is not None
-    return _frozen(entry.embedded())
+def _embedded(build: Callable[[], Arrays]) -> Arrays:
+    return _frozen(build())
 
 
 def _frozen(arrays: Arrays) -> Arrays:
-    """Read-only: others hold the same arrays."""
+    """Makes the arrays read-only, because they are shared."""
     for array in arrays:
         array.flags.writeable = False
     return Arrays(*map(np.asarray, arrays))
+
+
+def _known(labels: Iterable[int]) -> tuple[str, str] | None:
+    """The known data set and part that begin with these labels, if any."""
+    return _FIRST_LABELS.get(tuple(int(label) for label in islice(labels, _BEGINNING)))
+
+
+def _check_beginnings(where: object, name: str, labels: Iterable[int], test_labels: Iterable[int]) -> None:
+    """Raises if a part begins like another known data set or like the other part."""
+    for part, known in (("training", _known(labels)), ("test", _known(test_labels))):
+        if known is not None and known != (name, part):
+            other = f"the {known[1]} labels of {known[0]}"
+            wrong(where, f"the {part} labels of {name} expected, those found begin like {other}")

@@ -1,6 +1,6 @@
-"""Plain `.npz`: arrays `x`, `y` and either `is_test` (a boolean a sample) or `test_x`, `test_y`.
+"""Plain `.npz`: arrays `x`, `y` and either `is_test` (one boolean per sample) or `test_x`, `test_y`.
 
-Or, as Keras has them, `x_train`, `y_train`, `x_test`, `y_test`. Other arrays are not looked at.
+Or, as in Keras, `x_train`, `y_train`, `x_test`, `y_test`. Other arrays are ignored.
 """
 
 import math
@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from fedtide.data.base import Arrays, Expected, File, check_count, check_size, classes_from, wrong
+from fedtide.data.base import Arrays, Contents, File, check_count, check_size, classes_from, wrong
 
 _LAYOUTS = (("x", "y", "test_x", "test_y"), ("x_train", "y_train", "x_test", "y_test"), ("x", "y", "is_test"))
 _MOST_CLASSES = 100_000
+_DAMAGE = (ValueError, AttributeError, TypeError, KeyError, RuntimeError, zipfile.BadZipFile, EOFError, zlib.error)
 _KEYS = "arrays " + ", or ".join(", ".join(layout) for layout in _LAYOUTS)
 
 
-def read(path: Path, expected: Expected | None = None) -> Arrays:
-    """The samples of an `.npz`. Without `expected` any shape and any number of classes is fine."""
+def read(path: Path, expected: Contents | None = None) -> Arrays:
+    """The samples of an `.npz`. Without `expected`, any shape and any number of classes is valid."""
     held = _held(path, None if expected is None else expected.most_bytes)
     x_key, y_key, *rest = held
     x, y = _samples(path, held, x_key, y_key)
@@ -27,7 +28,7 @@ def read(path: Path, expected: Expected | None = None) -> Arrays:
     else:
         test = held["is_test"]
         if test.dtype != bool or test.shape != y.shape:
-            wrong(path, f"is_test of booleans, one a sample, expected; {test.dtype} of shape {test.shape} found")
+            wrong(path, f"is_test with one boolean per sample expected; {test.dtype} of shape {test.shape} found")
         arrays = Arrays(x[~test], y[~test], x[test], y[test])
     if arrays.test_x.shape[1:] != arrays.x.shape[1:] or arrays.test_x.dtype != arrays.x.dtype:
         kinds = [f"{v.dtype} {v.shape[1:]}" for v in (arrays.x, arrays.test_x)]
@@ -38,7 +39,7 @@ def read(path: Path, expected: Expected | None = None) -> Arrays:
 
 
 def is_data(path: Path) -> bool:
-    """Whether the file has the arrays of a data set; they are not read."""
+    """Whether the file contains the arrays of a data set; they are not read."""
     try:
         with zipfile.ZipFile(path) as archive:
             return _layout(archive.namelist()) is not None
@@ -52,9 +53,9 @@ def _layout(names: list[str]) -> tuple[str, ...] | None:
 
 
 def _held(path: Path, most: int | None) -> dict[str, np.ndarray]:
-    """The arrays of the layout that the file has, in its order."""
+    """The arrays of the layout of the file, in its order."""
     try:
-        with np.load(path, allow_pickle=False) as found:  # never pickles: an .npz may come from anywhere
+        with np.load(path, allow_pickle=False) as found:  # no pickles: an .npz may come from any source
             layout = _layout(found.files)
             if layout is None:
                 wrong(path, f"{_KEYS} expected; {', '.join(sorted(found.files)) or 'nothing'} found")
@@ -63,23 +64,14 @@ def _held(path: Path, most: int | None) -> dict[str, np.ndarray]:
             return {key: found[key] for key in layout}
     except MemoryError:
         wrong(path, "its arrays do not fit into memory")
-    except (
-        ValueError,
-        AttributeError,
-        TypeError,
-        KeyError,
-        RuntimeError,
-        zipfile.BadZipFile,
-        EOFError,
-        zlib.error,
-    ) as error:
+    except _DAMAGE as error:
         words = "truncated or damaged" if _begins_as_zip(path) else "not an .npz file"
         reason = "; Python objects inside" if "allow_pickle" in str(error) and _begins_as_zip(path) else ""
         wrong(path, f"{words}{reason}; {_KEYS} expected")
 
 
 def _check_header(path: Path, archive: zipfile.ZipFile, key: str, most: int | None) -> None:
-    """An array whose header asks for more than the file holds is not made room for."""
+    """Raises if the header of an array requests more memory than the file contains."""
     member = archive.getinfo(f"{key}.npy")
     if most is not None:
         check_size(f"{path}: {key}", member.file_size, most)
@@ -118,7 +110,7 @@ def _samples(path: Path, held: dict[str, np.ndarray], x_key: str, y_key: str) ->
     return x, y.astype(np.int32)
 
 
-def _checked(path: Path, arrays: Arrays, expected: Expected) -> Arrays:
+def _checked(path: Path, arrays: Arrays, expected: Contents) -> Arrays:
     file = File(str(path), b"")
     check_count(file, "training samples", len(arrays.y), expected.train, expected.test)
     check_count(file, "test samples", len(arrays.test_y), expected.test, expected.train)

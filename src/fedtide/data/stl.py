@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedtide.data.base import Arrays, Expected, File, check_bytes, check_count, classes_from, wrong
+from fedtide.data.base import Arrays, Contents, File, check_bytes, check_count, classes_from, wrong
 
 
-def read(files: Sequence[File], expected: Expected) -> Arrays:
+def read(files: Sequence[File], expected: Contents) -> Arrays:
     """Training images and labels, test images and labels. The unlabelled images are not read."""
     height, width, channels = expected.shape
     pixels = height * width * channels

@@ -1,9 +1,9 @@
-"""The "python version" of CIFAR, which is published as pickles, read without running what a pickle may ask for.
+"""Reads the "python version" of CIFAR, which is published as pickles, without executing code from them.
 
-A pickle is a program: it can call anything that it can import, so Fedtide writes none and loads none as Python would.
-These are read by an unpickler that imports nothing. It knows numbers, texts, lists, tuples and dictionaries, and the
-four names with which NumPy writes an array of bytes; each stands for an object of ours that can do that one thing, and
-NumPy itself sees only the shape and the bytes in the end.
+A pickle is a program that can call anything it can import, so Fedtide writes no pickles and does not use Python's
+unpickler as it is. The unpickler here imports nothing. It supports numbers, texts, lists, tuples and dictionaries, and
+the names with which NumPy writes an array of bytes; each of these names maps to an object that does only this one
+thing, and NumPy receives only the shape and the bytes in the end.
 """
 
 import io
@@ -15,13 +15,13 @@ import numpy as np
 
 from fedtide.data.base import File, wrong
 
-_MOST_MEMO = 10**6  # a published batch has 100,000 entries or fewer
-_MOST_TUPLES = 1000  # and some ten tuples
-_ENDS = ("exhausted", "not enough data", "remain", "no newline")  # of pickletools, where a pickle is cut off
+_MOST_MEMO = 10**6  # a published batch has at most 100,000 entries
+_MOST_TUPLES = 1000  # and about ten tuples
+_ENDS = ("exhausted", "not enough data", "remain", "no newline")  # in messages of pickletools about truncated pickles
 
 
 class _Array:
-    """An array in the making: its state comes after it."""
+    """An array under construction: its state follows."""
 
     __slots__ = ("value",)
 
@@ -33,7 +33,7 @@ class _Array:
 
 
 class _Byte:
-    """The type of unsigned bytes; its state says nothing more."""
+    """The type of unsigned bytes; its state is ignored."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class _Type:
 
 
 class _Encode:
-    """Python 3 writes bytes so in the protocols of Python 2."""
+    """How Python 3 writes bytes in the protocols of Python 2."""
 
     __slots__ = ()
 
@@ -80,22 +80,22 @@ _KNOWN = {
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _KNOWN:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+            raise pickle.UnpicklingError(f"it imports {module}.{name}")
         return _KNOWN[module, name]
 
     def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError("it asks for something outside")
+        raise pickle.UnpicklingError("it refers to an external object")
 
 
 def unpickled(file: File) -> dict[str, Any]:
-    """The dictionary of a batch. Texts are bytes in what Python 2 wrote; the keys are texts here."""
+    """The dictionary of a batch, with keys as text (Python 2 wrote bytes)."""
     try:
         _check(file.content)
         found = _Unpickler(io.BytesIO(file.content), encoding="bytes").load()
     except EOFError:
         wrong(file.where, f"truncated: the pickle does not end within its {len(file.content):,} bytes")
     except Exception as error:  # a damaged pickle can fail in any way
-        words = "truncated" if "truncated" in str(error) else "not a batch of images, so it was not read"
+        words = "truncated" if "truncated" in str(error) else "not a batch of images"
         wrong(file.where, f"{words}: {' '.join(str(error).split()) or type(error).__name__}")
     if not isinstance(found, dict):
         wrong(file.where, f"a dictionary of images and labels expected, {type(found).__name__} found")
@@ -109,10 +109,10 @@ def _text(key: bytes | str) -> str:
 
 
 def _check(content: bytes) -> None:
-    """Refuses what costs the unpickler memory or stack beyond the pickle's size: its opcodes, one by one, not run.
+    """Rejects pickles that need much more memory or stack than their size, by their opcodes, which are not executed.
 
-    The memo is as long as its highest index, lengths are reserved before they are read, and the hash of a tuple goes
-    down all the tuples in it.
+    The memo is as long as its highest index, memory is allocated before contents are read, and hashing a tuple
+    recurses into all tuples in it.
     """
     tuples = 0
     try:

@@ -1,4 +1,4 @@
-"""Estimators: what the server believes about availability (π̂) and its persistence (λ̂)."""
+"""Estimators of availability (π̂) and of its correlation (λ̂)."""
 
 from fedtide.estimators.bayesian import Bayesian
 from fedtide.estimators.blind import Blind

@@ -1,6 +1,7 @@
-"""Beta posteriors on presence and on transitions."""
+"""Beta posteriors of availability and of transitions."""
 
 import dataclasses
+from typing import ClassVar
 
 from jax import Array
 
@@ -11,12 +12,12 @@ from fedtide.types import Estimate, Population, part
 
 @part
 class Bayesian:
-    """π̂_k = (rounds present + n) / (rounds + n + m); λ̂_k = P̂(on|on) + P̂(off|off) − 1 from conditional counts.
+    """π̂_k = (rounds available + n) / (rounds + n + m); λ̂_k = P̂(on|on) + P̂(off|off) − 1 from conditional counts.
 
-    Beta priors, one for all clients or one for each: (`on`, `off`) = (n, m) for π; (`on_stay`, `on_leave`) and
+    Beta priors, the same for all clients or one for each: (`on`, `off`) = (n, m) for π; (`on_stay`, `on_leave`) and
     (`off_stay`, `off_leave`) for the two rows of the transition matrix.
-    A row is divided by the visits to its state, not by time. Consistent for any ergodic two-state chain. Earlier
-    observations enter by updating before the first round (`simulate(history=…)`).
+    A row is divided by the visits to its state, not by time. Consistent for any ergodic two-state chain. Observations
+    from before the first round are added by updating with them (`simulate(history=…)`).
 
     Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
     IEEE/ACM ToN 2024, Sec. V.
@@ -30,13 +31,11 @@ class Bayesian:
     off_leave: Array | float = 1.0
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
+        for field in dataclasses.fields(self):
             allowed = "a positive pseudo-count, or one for each client"
             number(f"estimator.{field.name}", getattr(self, field.name), above=0, allowed=allowed)
 
-    @property
-    def knows(self) -> tuple[str, ...]:
-        return ("availability", "correlation")
+    knows: ClassVar[tuple[str, ...]] = ("availability", "correlation")
 
     def init(self, population: Population) -> Counts:
         return no_counts(len(population.importance))

@@ -1,5 +1,7 @@
 """No estimate at all."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -8,11 +10,9 @@ from fedtide.types import Estimate, Population, part
 
 @part
 class Blind:
-    """Learns nothing: for policies that do not look at π̂ and λ̂ (those that do refuse it)."""
+    """Estimates nothing: for policies that use neither π̂ nor λ̂ (other policies refuse it)."""
 
-    @property
-    def knows(self) -> tuple[str, ...]:
-        return ()
+    knows: ClassVar[tuple[str, ...]] = ()
 
     def init(self, population: Population) -> tuple[()]:
         return ()

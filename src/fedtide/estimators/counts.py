@@ -1,4 +1,4 @@
-"""Counts of presence and of transitions, shared by the estimators that count."""
+"""Counts of available rounds and of transitions, shared by the estimators that count."""
 
 from typing import NamedTuple
 
@@ -9,15 +9,15 @@ from fedtide.types import Estimate
 
 
 class Counts(NamedTuple):
-    """(Possibly discounted) numbers of rounds in which each thing was seen."""
+    """(Possibly discounted) numbers of rounds and of transitions."""
 
     rounds: Array  # [] rounds observed
-    present: Array  # [N] rounds on
-    from_on: Array  # [N] transitions that left the on state
-    on_on: Array  # [N] … and arrived there
-    from_off: Array  # [N]
-    off_off: Array  # [N]
-    previous: Array  # [N] bool, the last observation
+    present: Array  # [N] rounds available
+    from_on: Array  # [N] transitions from available
+    on_on: Array  # [N] transitions from available to available
+    from_off: Array  # [N] transitions from unavailable
+    off_off: Array  # [N] transitions from unavailable to unavailable
+    previous: Array  # [N] bool: available in the last round
 
 
 def no_counts(clients: int) -> Counts:
@@ -26,35 +26,35 @@ def no_counts(clients: int) -> Counts:
 
 
 def count(counts: Counts, available: Array, keep: Array | float) -> Counts:
-    """Adds one round; what was counted before is multiplied by `keep` (1 forgets nothing)."""
-    here = available.astype(counts.present.dtype)
-    transition = (counts.rounds > 0).astype(here.dtype)
+    """Adds one round; earlier counts are multiplied by `keep` (1 keeps them as they are)."""
+    now = available.astype(counts.present.dtype)
+    transition = (counts.rounds > 0).astype(now.dtype)
     was_on = transition * counts.previous
     was_off = transition * ~counts.previous
     return Counts(
         rounds=keep * counts.rounds + 1,
-        present=keep * counts.present + here,
+        present=keep * counts.present + now,
         from_on=keep * counts.from_on + was_on,
-        on_on=keep * counts.on_on + was_on * here,
+        on_on=keep * counts.on_on + was_on * now,
         from_off=keep * counts.from_off + was_off,
-        off_off=keep * counts.off_off + was_off * (1 - here),
+        off_off=keep * counts.off_off + was_off * (1 - now),
         previous=available,
     )
 
 
 class Row(NamedTuple):
-    """Pseudo-counts of a beta prior: for the event, against it."""
+    """Pseudo-counts of a beta prior, for and against an event."""
 
     yes: Array | float
     no: Array | float
 
     def mean(self, events: Array, trials: Array) -> Array:
-        """The posterior mean after so many events in so many trials."""
+        """The posterior mean after `events` in `trials`."""
         return (events + self.yes) / (trials + self.yes + self.no)
 
 
 def posterior_mean(counts: Counts, present: Row, on_stay: Row, off_stay: Row) -> Estimate:
-    """Means of beta posteriors: π from presence, each row of the transition matrix from its own visits.
+    """Means of beta posteriors: π from available rounds, each row of the transition matrix from its own visits.
 
     π̂ = (present + n) / (rounds + n + m) and λ̂ = P̂(on|on) + P̂(off|off) − 1.
     """

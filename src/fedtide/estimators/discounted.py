@@ -1,7 +1,10 @@
-"""Beta posteriors that forget."""
+"""Beta posteriors of discounted counts."""
+
+from typing import ClassVar
 
 from jax import Array
 
+from fedtide.declared import Belief
 from fedtide.errors import number
 from fedtide.estimators.counts import Counts, Row, count, no_counts, posterior_mean
 from fedtide.types import Estimate, Population, part
@@ -9,10 +12,10 @@ from fedtide.types import Estimate, Population, part
 
 @part
 class Discounted:
-    """As `Bayesian`, but an observation's weight halves every `half_life` rounds: for drifting availability.
+    """Like `Bayesian`, but an observation's weight halves every `half_life` rounds: for drifting availability.
 
-    With half-life h about h / ln 2 rounds count. Never consistent (its variance does not vanish); it tracks a
-    change within a few half-lives.
+    With half-life h the effective number of rounds is about h / ln 2. Never consistent (its variance does not vanish);
+    it follows a change within a few half-lives.
     """
 
     half_life: float = 100.0
@@ -22,9 +25,10 @@ class Discounted:
         number("estimator.half_life", self.half_life, above=0, infinite=True, allowed="a positive number of rounds")
         number("estimator.prior", self.prior, above=0, allowed="a positive pseudo-count")
 
-    @property
-    def knows(self) -> tuple[str, ...]:
-        return ("availability", "correlation")
+    knows: ClassVar[tuple[str, ...]] = ("availability", "correlation")
+
+    def in_theory(self) -> Belief:
+        return Belief(settles=False)
 
     def init(self, population: Population) -> Counts:
         return no_counts(len(population.importance))

@@ -1,4 +1,6 @@
-"""The truth."""
+"""The true availability."""
+
+from typing import ClassVar
 
 from jax import Array
 
@@ -8,16 +10,15 @@ from fedtide.types import Estimate, Population, part
 
 @part
 class Oracle:
-    """π̂ = π and λ̂ = λ: what an estimator would know after infinitely many rounds."""
+    """π̂ = π and λ̂ = λ: the limit of a consistent estimator. Its state is constant: the truth enters by `init`
+    only."""
 
-    @property
-    def knows(self) -> tuple[str, ...]:
-        return ("availability", "correlation")
+    knows: ClassVar[tuple[str, ...]] = ("availability", "correlation")
 
     def init(self, population: Population) -> Estimate:
         if population.availability is None or population.correlation is None:
             raise FedtideError(
-                "estimator Oracle: this availability process has no stationary π and λ to reveal; use Bayesian"
+                "estimator Oracle: this availability process has no known stationary π and λ; use one such as Bayesian"
             )
         return Estimate(population.availability, population.correlation)
 

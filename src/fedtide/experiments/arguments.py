@@ -1,4 +1,4 @@
-"""Calling a builder with what a configuration says: names and types come from the builder's own signature."""
+"""Calling builders with the values of a configuration: names and types come from the builder's signature."""
 
 import contextlib
 import functools
@@ -28,12 +28,12 @@ _IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false", st
 
 
 class Context(NamedTuple):
-    """What building needs besides the table."""
+    """What building needs in addition to the table."""
 
-    folder: Path = Path()  # what relative file names are relative to
+    folder: Path = Path()  # base of relative file names
     kinds: Mapping[Any, Mapping[str, Build]] = types.MappingProxyType({})
-    """For each kind of part that an argument can be: its builders by name. Such an argument is a table."""
-    work: Work | None = None  # local work, for those who take it
+    """The builders of each kind of part, by name. Arguments of these kinds are tables with a name."""
+    work: Work | None = None  # passed to builders that take local work
 
 
 def named(
@@ -44,7 +44,7 @@ def named(
     own: tuple[str, ...] = (),
     defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """What a table names, built from its other keys. `own` are keys of the table that are not arguments."""
+    """The object that a table names, built from its other keys. `own` are keys of the table that are not arguments."""
     if not isinstance(written, dict):
         raise place.invalid(written, "a table with a name and its arguments")
     name = written.get("name")
@@ -65,7 +65,7 @@ def call(
     own: tuple[str, ...] = (),
     defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """`build` with the written arguments, checked against its signature; `defaults` fill those it has but lacks."""
+    """Calls `build` with the written arguments, checked against its signature; `defaults` for other parameters."""
     known = parameters(build, context)
     for key in written:
         if key not in known:
@@ -76,7 +76,7 @@ def call(
         if name not in values and parameter.default is inspect.Parameter.empty:
             raise place.key(name).error(f"missing; must be {in_words(parameter.annotation)}")
     if context.work is not None:
-        values |= {name: context.work for name, hint in _hints(build).items() if hint is Work}
+        values |= {name: context.work for name, hint in typing.get_type_hints(build).items() if hint is Work}
     try:
         return build(**values)
     except FedtideError as error:
@@ -86,16 +86,16 @@ def call(
 
 
 def parameters(build: Build, context: Context = Context()) -> dict[str, inspect.Parameter]:
-    """The arguments that a configuration can give, with their types: plain values and tables that name a part."""
-    hints = _hints(build)
-    found = {n: p.replace(annotation=hints.get(n, Any)) for n, p in inspect.signature(build).parameters.items()}
-    return {n: p for n, p in found.items() if plain(p.annotation) or _kind(p.annotation, context) is not None}
+    """The parameters that a configuration can set, with their types: plain values and tables that name a part."""
+    hints = typing.get_type_hints(build)
+    typed = {n: p.replace(annotation=hints.get(n, Any)) for n, p in inspect.signature(build).parameters.items()}
+    return {n: p for n, p in typed.items() if plain(p.annotation) or _kind(p.annotation, context) is not None}
 
 
 def convert(value: Any, hint: Any, place: Place, folder: Path = Path()) -> Any:
-    """A TOML value as the type that the hint asks for, or an error that says what is allowed."""
+    """A TOML value converted to the type of the hint, or an error with the allowed values."""
     try:
-        # By way of JSON, pydantic is strict about types and still takes a list as a tuple.
+        # In JSON mode, pydantic is strict about types and still accepts a list as a tuple and text as a path.
         result = _adapter(plain(hint)).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError:
         raise place.invalid(value, in_words(hint)) from None
@@ -108,12 +108,12 @@ def convert(value: Any, hint: Any, place: Place, folder: Path = Path()) -> Any:
 
 
 def is_file(hint: Any) -> bool:
-    """Whether it names a file."""
+    """Whether values of this type are file names."""
     return Path in _members(hint)
 
 
 def in_words(hint: Any) -> str:
-    """What is allowed, for people."""
+    """The allowed values, in words."""
     words: list[str] = []
     for member in _members(hint):
         origin = typing.get_origin(member)
@@ -145,7 +145,7 @@ def _collection(origin: Any, members: tuple[Any, ...]) -> str:
 
 
 def plain(hint: Any) -> Any:
-    """The hint with arrays as numbers and without what TOML cannot write; None where nothing is left."""
+    """The hint with arrays as numbers and without types that TOML cannot express; None if nothing remains."""
     members = []
     for member in _members(hint):
         if member in _ARRAYS:
@@ -171,7 +171,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
         return (np.ndarray,)
     if typing.get_origin(hint) in (Union, types.UnionType):
         members = tuple(inner for member in typing.get_args(hint) for inner in _members(member))
-        # `Array | Any` says "something like an array" to type checkers; here it means numbers.
+        # `Array | Any` means "array-like" to type checkers; here it means numbers.
         like_array = any(member in _ARRAYS for member in members)
         return tuple(member for member in members if not (like_array and member is Any))
     return (hint,)
@@ -198,13 +198,9 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
 
 
 def _numbers(value: Any) -> Any:
-    """A number, or lists of numbers."""
+    """A number or nested lists of numbers."""
     if isinstance(value, list):
         return [_numbers(v) for v in value]
     if not isinstance(value, int | float):
         raise ValueError("not a number")
     return value
-
-
-def _hints(build: Build) -> dict[str, Any]:
-    return typing.get_type_hints(build)

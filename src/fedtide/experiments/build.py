@@ -1,4 +1,4 @@
-"""From a configuration to the objects that a simulation takes."""
+"""Builds the objects of a simulation from a configuration."""
 
 import dataclasses
 import inspect
@@ -34,11 +34,11 @@ from fedtide.partitioners import Partitioner
 from fedtide.partitioners.base import deferred
 from fedtide.problems.models import MODELS
 from fedtide.simulation.setup import LABEL, RESERVED
-from fedtide.work import Epochs, FullBatch, RandomSteps, Steps, StepsPerClient
+from fedtide.work import Epochs, FullBatch, RandomEpochs, RandomSteps, Steps, StepsPerClient
 
 
 class Experiment(NamedTuple):
-    """What `fedtide.simulate` takes: `simulate(e.problem, e.availability, e.methods, **e.options)`."""
+    """The arguments of `fedtide.simulate`: `simulate(e.problem, e.availability, e.methods, **e.options)`."""
 
     problem: types.Problem
     availability: Process
@@ -46,11 +46,13 @@ class Experiment(NamedTuple):
     options: dict[str, Any]
 
 
-def build(config: Config) -> Experiment:
-    """Builds what the configuration names. Bad input is an error of one line with its path."""
+def build(config: Config, problem: types.Problem | None = None) -> Experiment:
+    """Builds an experiment from its configuration, on another problem if one is given. Invalid input raises a one-line
+    error with its path."""
     root = Place(config.origin.source)
     context = Context(config.origin.folder, _kinds())
-    problem = named(config.problem.model_dump(), _builders(problems.CATALOGUE), root.key("problem"), context)
+    if problem is None:
+        problem = named_problem(config.problem.model_dump(), root, config.origin.folder)
     clients = len(problem.sizes)
     process = _availability(config, clients, root.key("availability"), context)
     by_label: dict[str, Method] = {}
@@ -61,50 +63,50 @@ def build(config: Config) -> Experiment:
             raise root.key("methods").item(i).key("label").invalid(label, LABEL)
         if label in by_label:
             taken = list(by_label).index(label)
-            message = f"'{label}' is taken by methods[{taken}]; give each its own label"
+            message = f"'{label}' is also the label of methods[{taken}]; labels must be unique"
             raise root.key("methods").item(i).key("label").error(message)
         by_label[label] = method
     return Experiment(problem, process, by_label, config.run.model_dump(exclude_unset=True))
 
 
 def build_method(config: Config, index: int, choice: MethodChoice, sizes: Array) -> Method:
-    """The method of a table that stands, perhaps with other values in it, at this index of the configuration."""
+    """The method of a table at this index of the configuration; the table may contain other values than there."""
     place = Place(config.origin.source).key("methods").item(index)
     work = _work(config.local, choice.local, sizes, place)
     return _method(choice, place, Context(config.origin.folder, _kinds(), work))
 
 
 def named_method(table: dict[str, Any], local: dict[str, Any], sizes: Any, place: Place) -> Method:
-    """The method that a table names, with the local work of another one; for configurations that are not files."""
+    """The method and local work of two tables; for configurations that are not files."""
     choice = validated(MethodChoice, table, place.key("method"))
     work = _work(validated(Local, local, place.key("local")), choice.local, sizes, place.key("method"))
     return _method(choice, place.key("method"), Context(kinds=_kinds(), work=work))
 
 
 def named_problem(table: dict[str, Any], place: Place, folder: Path = Path()) -> types.Problem:
-    """The problem that a table names; for configurations that are not files."""
+    """The problem of a table; for configurations that are not files."""
     return named(table, _builders(problems.CATALOGUE), place.key("problem"), Context(folder, _kinds()))
 
 
 def tunable(choice: MethodChoice) -> dict[str, inspect.Parameter | None]:
-    """The arguments of a method's table that can be tried at several values, by dotted name: `rate`, `solver.mu`.
+    """The arguments of a method's table that can be tuned, by dotted name: `rate`, `solver.mu`.
 
-    Those of a part are there where the table names the part. The local work has no types to check against (None).
+    Arguments of a part are included if the table names the part. Local work has no parameter to check against (None).
     """
     kinds = {kind: _kinds()[of] for kind, (of, _) in _PARTS.items()}
-    found: dict[str, inspect.Parameter | None] = {
+    arguments: dict[str, inspect.Parameter | None] = {
         name: p for name, p in settings(methods.find(choice.name).build).items() if plain(p.annotation)
     }
     for key, table in choice.arguments.items():
         if isinstance(table, dict):
             catalogue = kinds.get(key) or _kinds()[types.Schedule]
             known = settings(catalogue[table["name"]]) if table.get("name") in catalogue else {}
-            found |= {f"{key}.{name}": p for name, p in known.items() if plain(p.annotation)}
-    return found | {f"local.{name}": None for name in Local.model_fields}
+            arguments |= {f"{key}.{name}": p for name, p in known.items() if plain(p.annotation)}
+    return arguments | {f"local.{name}": None for name in Local.model_fields}
 
 
 def located(config: Config) -> dict[str, Any]:
-    """The configuration as written, with file names that hold wherever it is written to."""
+    """The configuration as written, with absolute file names."""
     written = config.model_dump(exclude_unset=True)
     for key, catalogue in (("problem", problems.CATALOGUE), ("availability", availability.CATALOGUE)):
         written[key] = _located(written[key], _builders(catalogue), config.origin.folder)
@@ -112,24 +114,24 @@ def located(config: Config) -> dict[str, Any]:
 
 
 def _located(table: dict[str, Any], catalogue: dict[str, Build], folder: Path) -> dict[str, Any]:
-    known = settings(catalogue[table["name"]]) if table["name"] in catalogue else {}  # a problem given in Python
-    found = {}
+    known = settings(catalogue[table["name"]]) if table["name"] in catalogue else {}  # a problem defined in Python
+    absolute = {}
     for key, value in table.items():
         if isinstance(value, dict) and value.get("name") in catalogue:  # a process inside another
             value = _located(value, catalogue, folder)
         elif isinstance(value, str) and key in known and is_file(known[key].annotation):
             value = str((folder / value).resolve())
-        found[key] = value
-    return found
+        absolute[key] = value
+    return absolute
 
 
 def settings(build: Build) -> dict[str, inspect.Parameter]:
-    """The arguments of a builder that a configuration can give, with their types and defaults."""
+    """The arguments of a builder that a configuration can set, with their types and defaults."""
     return parameters(build, Context(kinds=_kinds()))
 
 
 def as_written(value: Any) -> Any:
-    """A value as a configuration would write it: arrays as lists, a part as a table with its name."""
+    """A value as in a configuration: arrays as lists, a part as a table with its name."""
     if isinstance(value, dict):
         return {key: as_written(v) for key, v in value.items() if v is not None}
     for catalogue in _kinds().values():
@@ -143,7 +145,7 @@ def as_written(value: Any) -> Any:
 
 def _availability(config: Config, clients: int, place: Place, context: Context) -> Process:
     catalogue = _builders(availability.CATALOGUE)
-    # Only the outermost process: one inside another has clients of its own (clusters, say).
+    # Only for the outermost process: one inside another has its own number of clients (as in clusters).
     process = named(config.availability.model_dump(), catalogue, place, context, defaults={"clients": clients})
     if process.clients != clients:
         raise place.error(f"{process.clients} clients, but the problem has {clients}: both must have the same number")
@@ -161,7 +163,7 @@ def _method(choice: MethodChoice, place: Place, context: Context) -> Method:
 
 
 def _work(every: Local, mine: Local | None, sizes: Array, place: Place) -> types.Work | None:
-    """[local], overridden key by key by the method's own table; None where nothing is written: the method's default."""
+    """[local], overridden key by key by the method's table; None, for the method's default, if neither is given."""
     own = mine.model_dump(exclude_none=True) if mine else {}
     shared = every.model_dump(exclude_none=True)
     if own.keys() & {"steps", "epochs"}:
@@ -173,15 +175,15 @@ def _work(every: Local, mine: Local | None, sizes: Array, place: Place) -> types
     batch = written.get("batch", 32)
     count = written.get("steps", written.get("epochs", 5))
     if {"steps", "epochs"} <= written.keys():
-        raise place.error("steps and epochs exclude each other; give one")
+        raise place.error("steps and epochs are mutually exclusive; give one")
     if not isinstance(count, int) and batch == "all":
-        raise place.error('batch = "all" needs one number of steps, the same for all clients')
+        raise place.error('batch = "all" requires a single number of steps for all clients')
     try:
         if isinstance(count, dict):
-            return RandomSteps(**count, batch=batch)
+            return (RandomEpochs if "epochs" in written else RandomSteps)(**count, batch=batch)
         if isinstance(count, tuple):
             work = StepsPerClient(jnp.array(count, int), batch)
-            return work.fit(np.asarray(sizes))  # one for each client?
+            return work.fit(np.asarray(sizes))  # checks that there is one number per client
         if batch == "all":
             return FullBatch(count)
         return Epochs(count, batch) if "epochs" in written else Steps(count, batch)
@@ -196,7 +198,7 @@ _PARTS: dict[str, tuple[Any, ModuleType]] = {
     "aggregation": (types.Aggregation, aggregation),
     "server": (types.Server, servers),
 }
-"""The parts of a method that its table may replace by others: the kind, and the package that holds them."""
+"""The parts of a method that its table may replace: their kind, and the package that contains them."""
 
 
 def _kinds() -> dict[Any, dict[str, Build]]:
@@ -206,7 +208,7 @@ def _kinds() -> dict[Any, dict[str, Build]]:
         types.Schedule: _classes(schedules),
         Process: _builders(availability.CATALOGUE),
         Partitioner: _builders(partitioners.CATALOGUE),
-        # The data say how large a sample is and how many classes there are; a table holds the rest.
+        # The data determine the shape of a sample and the number of classes; the table contains the other arguments.
         problems.ModelBuilder: {name: deferred(build, "inputs", "classes") for name, build in MODELS.items()},
     }
 
@@ -216,6 +218,6 @@ def _builders(catalogue: dict[str, Any]) -> dict[str, Build]:
 
 
 def _classes(package: ModuleType) -> dict[str, Build]:
-    """A package's parts by their names in configurations: `most_available` for `MostAvailable`."""
-    found = {name: getattr(package, name) for name in package.__all__}
-    return {re.sub(r"(?<!^)(?=[A-Z])", "_", n).lower(): v for n, v in found.items() if isinstance(v, type)}
+    """The parts of a package by their names in configurations: `most_available` for `MostAvailable`."""
+    members = {name: getattr(package, name) for name in package.__all__}
+    return {re.sub(r"(?<!^)(?=[A-Z])", "_", n).lower(): v for n, v in members.items() if isinstance(v, type)}

@@ -1,21 +1,7 @@
-"""Experiments as TOML: typed, frozen, with errors that name file, path, value and what is allowed.
+"""Experiments as TOML: typed and frozen, with errors that contain file, path, value and what is allowed.
 
-A configuration holds only what its author wrote; defaults stay with the parts. It names a problem, an availability
-process and methods of the catalogues with their arguments, and says how long to run:
-
-    [problem]
-    name = "synthetic_leaf"
-
-    [availability]
-    name = "paper_population"
-
-    [run]
-    rounds = 200
-    seeds = 10
-
-    [[methods]]
-    name = "ca_fed"
-    kappa_squared = 1.0
+A configuration contains only what its author wrote; defaults remain in the parts. It names a problem, an availability
+process and methods of the catalogues with their arguments, and the length of the run, as demo.toml does.
 """
 
 import json
@@ -44,13 +30,13 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Table(BaseModel):
-    """A table of the configuration. A field's description is what its error message calls allowed."""
+    """A table of the configuration. Error messages quote the description of a field as what is allowed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Choice(Table):
-    """Something of a catalogue by its name; the other keys are its arguments."""
+    """An entry of a catalogue by its name; the other keys are its arguments."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -58,12 +44,12 @@ class Choice(Table):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """All keys but those that the configuration itself defines."""
+        """All keys except those that the configuration defines."""
         return dict(self.model_extra or {})
 
 
 class Drawn(Table):
-    """Devices of different speed: a number of steps drawn from low to high, each round or once for each client."""
+    """Devices of different speed: steps or epochs drawn from low to high, in each round or once per client."""
 
     low: Count
     high: Count
@@ -75,35 +61,39 @@ class Local(Table):
 
     steps: Count | tuple[Count, ...] | Drawn | None = Field(
         default=None,
-        description="a number of minibatch steps, 0 or more, a list with one for each client, "
+        description="a number of minibatch steps, 0 or more, a list with one number per client, "
         "or a table {low, high} (and fixed = true) to draw them from",
     )
-    epochs: Count | None = Field(default=None, description="a number of passes over the client's samples, 0 or more")
+    epochs: Count | Drawn | None = Field(
+        default=None,
+        description="a number of passes over the client's samples, 0 or more, or a table {low, high} "
+        "(and fixed = true) to draw it from",
+    )
     batch: Positive | Literal["all"] | None = Field(
         default=None, description='a number of samples, 1 or more, or "all"'
     )
 
 
 class MethodChoice(Choice):
-    """A method, what to call it, and its local work where it differs from the others'."""
+    """A method with its label, and its local work if it differs from [local]."""
 
     label: Word | None = Field(default=None, description="a name for tables and figures")
     local: Local | None = Field(default=None, description="a table with steps or epochs, and batch")
     tune: dict[str, Any] | None = Field(
-        default=None, description="a table with a list of values that fedtide tune tries for each argument"
+        default=None, description="a table with a list of values for each argument that fedtide tune varies"
     )
 
 
 class Tune(Table):
-    """What `fedtide tune` tries, and how it chooses; the same for every method."""
+    """The trials of `fedtide tune` and how to choose among them; the same for every method."""
 
     trials: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = Field(
         default=35, description=f"a number of settings to try, 1 to {MOST_SEEDS:,}, the same for every method"
     )
-    seeds: Seeds = Field(default=4, description=f"{_SEEDS}, none of them [run]'s")
+    seeds: Seeds = Field(default=4, description=f"{_SEEDS}, none of them a seed of [run]")
     rounds: Rounds | None = Field(default=None, description=_ROUNDS)
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=0.2, description="the share of every client's training samples to choose on, in (0, 1)"
+        default=0.2, description="the share of every client's training samples used for validation, in (0, 1)"
     )
     select: Literal["accuracy", "worst_decile", "loss", "objective", "tail_loss"] | None = Field(
         default=None, description='"accuracy", "worst_decile", "loss", "objective" or "tail_loss"'
@@ -112,7 +102,7 @@ class Tune(Table):
 
 
 class Run(Table):
-    """How long, how often, from which seeds."""
+    """The length of the run, its seeds and what it records."""
 
     rounds: Rounds = Field(description=_ROUNDS)
     seeds: Seeds = Field(default=1, description=_SEEDS)
@@ -125,11 +115,11 @@ class Run(Table):
 
 
 class Origin(NamedTuple):
-    """Where a configuration comes from."""
+    """The source of a configuration."""
 
     text: str
-    source: str  # what errors call it
-    folder: Path  # what relative file names in it are relative to
+    source: str  # its name in errors
+    folder: Path  # base of its relative file names
 
 
 class Config(Table):
@@ -162,18 +152,25 @@ def load(path: str | Path) -> Config:
 
 def loads(text: str, source: str = "configuration", folder: str | Path = ".") -> Config:
     """The configuration in a TOML text."""
+    return from_tables(parsed(text, Place(source)), source, folder, text)
+
+
+def from_tables(
+    written: dict[str, Any], source: str = "configuration", folder: str | Path = ".", text: str | None = None
+) -> Config:
+    """The configuration with these tables. Its text, unless given, is that of a file with these tables."""
     place = Place(source)
-    config = validated(Config, parsed(text, place), place)
+    config = validated(Config, written, place)
     for key, table in (("run", config.run), ("tune", config.tune)):
         seeds = table.seeds
         if isinstance(seeds, tuple) and len(set(seeds)) < len(seeds):
             raise place.key(key).key("seeds").invalid(list(seeds), str(type(table).model_fields["seeds"].description))
-    config._origin = Origin(text, source, Path(folder))
+    config._origin = Origin(dumps(written) if text is None else text, source, Path(folder))
     return config
 
 
 def read(path: Path) -> str:
-    """The text of a file, or an error of one line."""
+    """The text of a file, or a one-line error."""
     place = Place(str(path))
     try:
         return path.read_text("utf-8")
@@ -184,7 +181,7 @@ def read(path: Path) -> str:
 
 
 def parsed(text: str, place: Place) -> dict[str, Any]:
-    """What a TOML text says, or an error of one line."""
+    """The tables of a TOML text, or a one-line error."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -193,9 +190,9 @@ def parsed(text: str, place: Place) -> dict[str, Any]:
 
 
 def validated(model: type[T], written: dict[str, Any], place: Place) -> T:
-    """What is written as the model's tables, or an error of one line with the path."""
+    """Tables as a model, or a one-line error with the path."""
     try:
-        # By way of JSON, pydantic is strict (no "5" for 5, no true for 1) and still takes a list as a tuple.
+        # In JSON mode, pydantic is strict (no "5" for 5, no true for 1) and still accepts a list as a tuple.
         return model.model_validate_json(json.dumps(written, default=str))
     except ValidationError as error:
         raise _explain(error, model, written, place) from None
@@ -207,23 +204,26 @@ def demo() -> Config:
 
 
 def adjusted(config: Config, **run: Any) -> Config:
-    """The configuration with other values in its [run] table, and the text that says so."""
+    """The configuration with other values in its [run] table, and the corresponding text."""
     changed = {key: value for key, value in run.items() if value != getattr(config.run, key)}
-    if not changed:
-        return config
+    return with_values(config, "run", **changed) if changed else config
+
+
+def with_values(config: Config, table: str, **values: Any) -> Config:
+    """The configuration with other values in one of its tables, and the corresponding text."""
     written = config.model_dump(exclude_unset=True)
-    written["run"] |= changed
-    return loads(dumps(written), config.origin.source, config.origin.folder)
+    written[table] |= values
+    return from_tables(written, config.origin.source, config.origin.folder)
 
 
 def _explain(error: ValidationError, model: type[BaseModel], written: Any, place: Place) -> Exception:
-    """The first of pydantic's errors in our words; a misspelt key comes before the key that is missing for it."""
+    """The first of pydantic's errors as one line; a misspelt key precedes the key that is missing because of it."""
     first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
     description = ""
     value = written
     for step in first["loc"]:
-        # What follows a key of the schema names alternatives of a union, which the description covers.
-        if isinstance(step, int) and isinstance(value, list) and isinstance(value[step], dict):
+        # Steps below a key of the schema name alternatives of a union, which its description covers.
+        if isinstance(step, int) and isinstance(value, list) and value[step:] and isinstance(value[step], dict):
             place, value = place.item(step), value[step]
         elif isinstance(step, str) and step in model.model_fields and isinstance(value, dict):
             field = model.model_fields[step]

@@ -1,4 +1,4 @@
-"""Where in a configuration something stands, so that every error can say it."""
+"""Positions in a configuration, for errors."""
 
 from typing import NamedTuple
 

@@ -1,27 +1,27 @@
-"""An availability log to try things on: invented phones, with what real logs have wrong with them."""
+"""A synthetic availability log with the irregularities of real ones."""
 
-import csv
 import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import polars as pl
 
 from fedtide.errors import require, whole
 from fedtide.files import atomic
 
-_STEP = 300  # seconds between two looks at the invented phones
+_STEP = 300  # seconds between samples
 _ZONE = datetime.timezone(datetime.timedelta(hours=1))
+_Row = tuple[str | None, str, str]
 _FIRST = datetime.datetime(2026, 3, 2, tzinfo=_ZONE)  # a Monday
 
 
 def write_example(folder: str | Path, devices: int = 60, days: int = 15, seed: int = 0) -> tuple[Path, Path]:
     """Writes `log.csv` (device, start, end) and `windows.csv`, when each device was observed; returns both paths.
 
-    The devices charge at night, each more or less often and for more or less time; eight of them lie in one room, on
-    a power line that sometimes fails; three are never seen. Among the rows are 12 duplicates, 9 that overlap another, 4
-    that end before they start, one of a clock that was reset, one without a device, and one whose end cannot be read.
-    Nothing of it is real.
+    The devices charge at night, with different frequencies and durations; eight of them are in one room, on
+    a power line that sometimes fails; three are never available. Among the rows are 12 duplicates, 9 that overlap
+    another, 4 that end before they start, one of a clock that was reset, one without a device, and one whose end is not
+    a time.
     """
     devices, days = whole("devices", devices, 12), whole("days", days, 3)
     require(devices < 10_000, "devices", devices, "less than 10,000")
@@ -32,14 +32,13 @@ def write_example(folder: str | Path, devices: int = 60, days: int = 15, seed: i
     rows = _messy(random, _intervals(random, here, names, windows), windows)
     folder = Path(folder)
     paths = folder / "log.csv", folder / "windows.csv"
-    _write(paths[0], ("device", "start", "end"), rows)
-    table = [(name, _iso(first), _iso(last)) for name, (first, last) in windows.items()]
-    _write(paths[1], ("device", "start", "end"), table)
+    _write(paths[0], rows)
+    _write(paths[1], [(name, _iso(first), _iso(last)) for name, (first, last) in windows.items()])
     return paths
 
 
 def _presence(random: np.random.Generator, devices: int, days: int) -> np.ndarray:
-    """bool [looks, devices]: chains whose availability follows the day; eight share a fault."""
+    """bool [samples, devices]: chains with a daily cycle; eight share a fault."""
     looks = days * 86_400 // _STEP
     availability = random.beta(2.2, 5.0, devices)
     availability[:3] = 0
@@ -90,22 +89,21 @@ def _intervals(
 
 def _messy(
     random: np.random.Generator, clean: list[tuple[str, int, int]], windows: dict[str, tuple[int, int]]
-) -> list[tuple[Any, ...]]:
-    """The rows as text, in the order of their ends, with the mistakes of a real log."""
-    rows: list[tuple[Any, ...]] = [(name, _iso(a), _iso(b)) for name, a, b in sorted(clean, key=lambda row: row[2])]
-    for at in random.choice(len(clean), 12, replace=False):
-        name, a, b = clean[at]
-        rows.insert(int(random.integers(len(rows))), (name, _iso(a), _iso(b)))  # sent twice
-    for at in random.choice(len(clean), 9, replace=False):
-        name, a, b = clean[at]
-        until = min(b + 40, windows[name][1])  # within the step to its next stay
-        rows.insert(int(random.integers(len(rows))), (name, _iso((a + b) // 2), _iso(until)))  # overlaps
-    for at in random.choice(len(clean), 4, replace=False):
-        name, a, b = clean[at]
-        rows.insert(int(random.integers(len(rows))), (name, _iso(b), _iso(a)))  # the wrong way round
+) -> list[_Row]:
+    """The rows as text, in the order of their ends, with irregularities."""
+    rows: list[_Row] = [(name, _iso(a), _iso(b)) for name, a, b in sorted(clean, key=lambda row: row[2])]
+    mistakes = {
+        12: lambda name, a, b: (a, b),  # sent twice
+        9: lambda name, a, b: ((a + b) // 2, min(b + 40, windows[name][1])),  # overlaps, within the step to its next
+        4: lambda name, a, b: (b, a),  # the wrong way round
+    }
+    for count, mistaken in mistakes.items():
+        for at in random.choice(len(clean), count, replace=False):
+            start, end = mistaken(*clean[at])
+            rows.insert(int(random.integers(len(rows))), (clean[at][0], _iso(start), _iso(end)))
     name, a, b = clean[int(random.integers(len(clean)))]
     rows.insert(len(rows) // 2, (name, "1970-01-01T00:00:07+00:00", "1970-01-01T00:41:00+00:00"))  # a reset clock
-    rows.insert(len(rows) // 3, ("", _iso(a), _iso(b)))
+    rows.insert(len(rows) // 3, (None, _iso(a), _iso(b)))
     rows.insert(len(rows) // 4, (name, _iso(a), "unknown"))
     return rows
 
@@ -114,8 +112,7 @@ def _iso(second: int) -> str:
     return (_FIRST + datetime.timedelta(seconds=second)).isoformat()
 
 
-def _write(path: Path, header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    with atomic(path) as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
+def _write(path: Path, rows: list[_Row]) -> None:
+    with atomic(path) as temporary:
+        table = pl.DataFrame(rows, schema=["device", "start", "end"], orient="row")
+        table.write_csv(temporary, line_terminator="\r\n")

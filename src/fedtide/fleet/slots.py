@@ -1,4 +1,4 @@
-"""A log as rounds: who was there when each began, who was not, and of whom nothing is known."""
+"""A log as rounds: which devices were available, unavailable or not observed when each began."""
 
 import datetime
 from functools import cached_property
@@ -11,7 +11,7 @@ DAY = 86_400  # seconds
 
 
 class Slots:
-    """A matrix of rounds × devices: 1 there at the moment the round begins, 0 not, −1 not observed."""
+    """A matrix of rounds × devices: 1 available when the round begins, 0 unavailable, −1 not observed."""
 
     def __init__(self, state: np.ndarray, devices: tuple[str, ...], round_seconds: int, start: int, zone: str | None):
         self.state = state  # int8 [rounds, devices]
@@ -51,9 +51,6 @@ class Slots:
             return moments
         # The offset changes with the season at most a few times: look it up once an hour.
         zone, hours = ZoneInfo(self.zone), moments // 3600
-        found, position = np.unique(hours, return_inverse=True)
-        offsets = []
-        for hour in found:
-            offset = datetime.datetime.fromtimestamp(int(hour) * 3600, zone).utcoffset()
-            offsets.append(0 if offset is None else int(offset.total_seconds()))
-        return moments + np.asarray(offsets, np.int64)[position]
+        starts, position = np.unique(3600 * hours, return_inverse=True)
+        local = (datetime.datetime.fromtimestamp(start, zone).replace(tzinfo=datetime.UTC) for start in starts.tolist())
+        return moments + (np.array([int(moment.timestamp()) for moment in local]) - starts)[position]

@@ -1,6 +1,5 @@
-"""The fitted fleet on disk: `fleet.toml` for people, `devices.parquet` for what is one row a device."""
+"""The fitted fleet on disk: readable `fleet.toml`, and `devices.parquet` with one row per device."""
 
-import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,13 @@ import numpy as np
 import polars as pl
 
 from fedtide.errors import FedtideError, InvalidInput
-from fedtide.files import atomic
-from fedtide.fleet.model import MOST_BOUNDS, Cluster, Distribution, FleetModel, Habits, Lengths, Profile
-from fedtide.fleet.waves import FURTHEST, HABIT, HARMONICS
-from fedtide.fleet.written import FORMAT, TABLES, Written, list_in, number_in
+from fedtide.experiments.config import validated
+from fedtide.experiments.place import Place
+from fedtide.files import atomic, write_text
+from fedtide.fleet.log import Account, Issue
+from fedtide.fleet.model import HABIT, Cluster, Distribution, FleetModel, Habits, Lengths, Profile
+from fedtide.fleet.process.waves import FURTHEST, HARMONICS
+from fedtide.fleet.tables import FORMAT, AvailabilityTable, ClusterTable, LengthsTable, ProfileTable, Written
 from fedtide.tomls import dumps
 
 TOML, DEVICES = "fleet.toml", "devices.parquet"
@@ -21,8 +23,6 @@ _NUMBERS = (
     "availability_low", "availability_high", "correlation", "correlation_se", "correlation_low", "correlation_high",
     "hours", "on_given_on", "on_given_on_se", "on_given_off", "on_given_off_se", "raw_availability", "raw_correlation",
 )  # fmt: skip
-_FURTHEST = 200_000_000_000  # seconds from 1970: calendars end in the year 9999
-_LONGEST = 1e6  # hours of a run
 _NULLABLE = ("raw_availability", "raw_correlation")
 
 
@@ -32,8 +32,7 @@ def save_model(model: FleetModel, folder: Path | str) -> Path:
     record = pl.Series("record", np.ascontiguousarray(model.record.T)).cast(pl.List(pl.Int8))
     with atomic(folder / DEVICES) as temporary:
         model.devices.with_columns(record).write_parquet(temporary)
-    with atomic(folder / TOML) as temporary:
-        temporary.write_text(_text(model), encoding="utf-8")
+    write_text(folder / TOML, _text(model))
     return folder / TOML
 
 
@@ -49,209 +48,156 @@ def load_model(path: Path | str) -> FleetModel:
     except ValueError as error:  # also text that is not UTF-8
         raise FedtideError(f"{path}: not readable as TOML: {str(error).splitlines()[0]}") from error
     try:
-        return _model(Written(written), path.parent / DEVICES)
+        _same_format(written.get("format", FORMAT))
+        return _model(validated(Written, written, Place(str(path))), path.parent / DEVICES)
     except InvalidInput as error:
         raise FedtideError(f"{path}: {error}") from error
 
 
+def _same_format(written: object) -> None:
+    """Checked first, as tables of another format have other keys."""
+    if written != FORMAT or isinstance(written, bool):
+        earlier = isinstance(written, int) and written < FORMAT
+        why = "; an earlier fedtide wrote this file: run fedtide fleet fit again" if earlier else ", all that is read"
+        raise InvalidInput("format", written, f"{FORMAT}{why}")
+
+
+_ABOUT = {  # comments in the file, by the table that they precede
+    "rounds": """\
+The record: length of a round, number of rounds, when round 0 begins (seconds since 1970, or of the log's own
+clock where there is no zone), and the zone in which days are counted.""",
+    "availability": """\
+Availability: π ~ Beta(a, b), and a share of devices is never available. _se are standard errors.
+negative: devices with significantly negative correlation (at 1 %), which this family does not include.""",
+    "persistence": """\
+Persistence: relaxation time τ ~ lognormal(median hours, σ), independent of π; λ = exp(−round / τ).""",
+    "profile": """\
+The shared clock: P(available) = π (1 + s d), 1 + d = (1 + hour)(1 + weekday).
+hour: at the middles of hours; weekday: from Monday (absent if the record is too short);
+share: observed, by hour.""",
+    "pairs": """\
+Mean signed correlation of pairs of devices, clock removed, and 95 % of it for independent devices.
+with_clock: the same before the clock is removed.""",
+    "habits": """\
+Habits: the log odds of being available vary 1, 2, 3 and 4 times a day, by harmonics with cosines
+and sines of N(0, sigma²), N(0, (sigma/2)²), …: sigma is for fleets of another size; these devices'
+harmonics are in the column `habit`. Without this table all follow the same clock.""",
+    "stays": """\
+Lengths of stays and absences of a typical device, if they are not those of a chain: share[i] of them last
+hours[i] to hours[i + 1]. Each device has the same lengths in other proportions, with the mean that follows
+from its π and τ; without these tables its runs are geometric.""",
+    "clusters": """\
+Devices that are correlated beyond the clock; members are in the column `cluster`, from 0. coupling: share
+of the latent variance that is common; hours: relaxation time of the common part.""",
+    "account": "What became of the log's rows.",
+}
+
+
 def _text(model: FleetModel) -> str:
     days = len(model.record) * model.round_seconds / 86_400
-    d, p = model.distribution, model.profile
-    zone = {} if model.zone is None else {"zone": model.zone}
-    rounds = {"seconds": model.round_seconds, "count": len(model.record), "devices": len(model.devices)}
-    weekday = {} if p.weekday is None else {"weekday": _short(p.weekday)}
-    pairs = {"correlation": model.pair_correlation[0], "null": model.pair_correlation[1:]}
-    pairs |= {"with_clock": model.pair_correlation_with_clock}
-    clusters = [{k: v for k, v in _numbers(c._asdict()).items() if k != "members"} for c in model.clusters]
-    sections = [
-        (
-            f"A fleet, fitted: {len(model.devices)} devices, {days:.1f} days; they are in {DEVICES} beside this file.\n"
-            'In a configuration: [availability] name = "fleet", path = this folder. Numbers may be edited: what is\n'
-            "drawn from the fleet follows them.",
-            {"format": FORMAT, "source": model.source},
-        ),
-        (
-            "The record: length of a round, number of rounds, when round 0 begins (seconds since 1970, or of the log's"
-            " own\nclock where there is no zone), and the zone in which days are counted.",
-            {"rounds": {**rounds, "start": model.start, **zone}},
-        ),
-        (
-            "How often devices are there: π ~ Beta(a, b), and a share is never there. _se are standard errors.\n"
-            "negative: devices that alternate (negative correlation, at 1 %), which chains of this kind cannot.",
-            {"availability": _numbers({k: getattr(d, k) for k in TABLES["availability"]})},
-        ),
-        (
-            "For how long: relaxation time τ ~ lognormal(median hours, σ), independent of π; λ = exp(−round / τ).",
-            {
-                "persistence": _numbers(
-                    {"hours": d.hours[0], "hours_se": d.hours_se[0], "sigma": d.hours[1], "sigma_se": d.hours_se[1]}
-                )
-            },
-        ),
-        (
-            "The shared clock: P(there) = π (1 + s d), 1 + d = (1 + hour)(1 + weekday).\n"
-            "hour: at the middles of hours; weekday: from Monday (absent where the record is too short);\n"
-            "share: what was counted, by hour.",
-            {"profile": {"hour": _short(p.hour), **weekday, "share": _short(p.share), "share_se": _short(p.share_se)}},
-        ),
-        (
-            "Mean signed correlation of pairs of devices, clock removed, and 95 % of it for independent devices.\n"
-            "with_clock: the same before the clock is removed.",
-            {"pairs": _numbers(pairs)},
-        ),
-    ]
-    if model.habits:
-        words = (
-            "Devices' own days: log odds of being there go up and down 1, 2, 3 and 4 times a day, by waves with cosines"
-            "\nand sines of N(0, sigma²), N(0, (sigma/2)²), …: sigma is for fleets of another size; these devices'"
-            "\nown waves are in the column `habit`. Without this table all follow the same clock."
-        )
-        sections.append((words, {"habits": _numbers(model.habits._asdict())}))
-    runs = {"stays": model.stays, "absences": model.absences}
-    runs = {name: _numbers(found._asdict()) for name, found in runs.items() if found}
-    if runs:
-        words = (
-            "How long stays and absences of a typical device last, where they are not a chain's: share[i] of them for"
-            "\nhours[i] to hours[i + 1]. A device has the same lengths in other proportions, with the mean that follows"
-            "\nfrom its π and τ; without these tables its runs are geometric."
-        )
-        sections.append((words, runs))
-    if clusters:
-        words = (
-            "Devices that move together, beyond the clock; members are in the column `cluster`, from 0. coupling: share"
-            "\nof the latent variance that is common; hours: how long what is common lasts."
-        )
-        sections.append((words, {"clusters": clusters}))
-    sections.append(("What became of the log's rows.", {"account": model.account}))
-    blocks = ("\n".join([*(f"# {line}" for line in words.split("\n")), dumps(table)]) for words, table in sections)
+    head = (
+        f"A fitted fleet: {len(model.devices)} devices, {days:.1f} days; they are in {DEVICES} beside this file.\n"
+        'In a configuration: [availability] name = "fleet", path = this folder. Numbers may be edited, which\n'
+        "changes fleets drawn from it."
+    )
+    blocks = [_block(head, {"format": FORMAT, "source": model.source})]
+    blocks += [_block(_ABOUT.get(name, ""), {name: table}) for name, table in _tables(model).items() if table]
     return "\n".join(blocks)
 
 
-def _short(values: np.ndarray) -> list[float]:
-    return [_rounded(float(v)) for v in values]
+def _block(comment: str, written: dict[str, Any]) -> str:
+    return "\n".join([*(f"# {line}" for line in comment.splitlines()), dumps(_rounded(written))])
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.6g}")
+def _tables(model: FleetModel) -> dict[str, Any]:
+    """In the order of the file; tables that are empty or None are not written."""
+    d, p, account = model.distribution, model.profile, model.account
+    rounds = {"seconds": model.round_seconds, "count": len(model.record), "devices": len(model.devices)}
+    (hours, sigma), (hours_se, sigma_se) = d.hours, d.hours_se
+    pairs = {"correlation": model.pair_correlation[0], "null": model.pair_correlation[1:]}
+    return {
+        "rounds": {**rounds, "start": model.start, "zone": model.zone},
+        "availability": {name: getattr(d, name) for name in AvailabilityTable.model_fields},
+        "persistence": {"hours": hours, "hours_se": hours_se, "sigma": sigma, "sigma_se": sigma_se},
+        "profile": {name: getattr(p, name) for name in ProfileTable.model_fields},
+        "pairs": {**pairs, "with_clock": model.pair_correlation_with_clock},
+        "habits": model.habits and model.habits._asdict(),
+        "stays": model.stays and model.stays._asdict(),
+        "absences": model.absences and model.absences._asdict(),
+        "clusters": [{name: getattr(each, name) for name in ClusterTable.model_fields} for each in model.clusters],
+        "account": {
+            **{name: getattr(account, name) for name in ("rows", "used", "form")},
+            "issues": [issue._asdict() for issue in account.issues],
+            "notes": account.notes,
+        },
+    }
 
 
-def _numbers(table: dict[str, Any]) -> dict[str, Any]:
-    """With floats of six digits: more are noise to a reader."""
+def _rounded(value: Any) -> Any:
+    """Floats rounded to six digits, for readability; without None, which TOML does not have."""
+    match value:
+        case dict():
+            return {key: _rounded(one) for key, one in value.items() if one is not None}
+        case list() | tuple() | np.ndarray():
+            return [_rounded(one) for one in value]
+        case float():
+            return float(f"{value:.6g}")
+    return value
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [plain(v) for v in value]
-        return _rounded(value) if isinstance(value, float) else value
 
-    return {key: plain(value) for key, value in table.items()}
-
-
-def _model(written: Written, path: Path) -> FleetModel:
-    least = 1e-6
-    beta = written.numbers("availability", "beta", 2, least)
-    errors = written.numbers("availability", "beta_se", 2, 0)
-    distribution = Distribution(
-        (beta[0], beta[1]),
-        (errors[0], errors[1]),
-        (written.number("persistence", "hours", least), written.number("persistence", "sigma", 0)),
-        (written.number("persistence", "hours_se", 0), written.number("persistence", "sigma_se", 0)),
-        written.number("availability", "never", 0, 1),
-        written.number("availability", "never_se", 0),
-        written.number("availability", "negative", 0, whole=True),
-    )
-    weekday = np.array(written.numbers("profile", "weekday", 7, -1, 6)) if written.has("profile", "weekday") else None
-    hour = np.array(written.numbers("profile", "hour", 24, -1, 23))
-    for field, values in (("profile.hour", hour), ("profile.weekday", weekday)):
-        if values is not None and (values == -1).all():
-            raise InvalidInput(field, values.tolist(), "above −1 somewhere, or nobody is ever there")
-    null = written.numbers("pairs", "null", 2, -1, 1)
-    seconds, rounds = (
-        written.number("rounds", "seconds", 1, whole=True),
-        written.number("rounds", "count", 1, whole=True),
-    )
-    devices = _devices(path, written.number("rounds", "devices", 1, whole=True), rounds, len(written.clusters))
-    record = np.ascontiguousarray(devices["record"].list.explode().to_numpy().reshape(len(devices), rounds).T)
+def _model(found: Written, path: Path) -> FleetModel:
+    kept, lasts = found.availability, found.persistence
+    devices = _devices(path, found.rounds.devices, found.rounds.count, len(found.clusters))
+    record = np.ascontiguousarray(devices["record"].list.explode().to_numpy().reshape(len(devices), -1).T)
     if not np.isin(np.unique(record), (-1, 0, 1)).all():
         raise FedtideError(f"{path}: record holds other numbers than −1, 0 and 1")
-    _same_rounds(devices, seconds, path)
-    membership, habits = devices["cluster"].to_numpy(), _habits(written)
-    stays, absences = _lengths(written, "stays"), _lengths(written, "absences")
-    if (stays is None) != (absences is None):
-        missing = "absences" if absences is None else "stays"
+    _same_rounds(devices, found.rounds.seconds, path)
+    if (found.stays is None) != (found.absences is None):
+        missing = "absences" if found.absences is None else "stays"
         raise InvalidInput(missing, None, "a table where the other of stays and absences is one")
+    membership, notes = devices["cluster"].to_numpy(), found.account.notes
+    issues = tuple(Issue(each.kind, each.count, each.done, tuple(each.examples)) for each in found.account.issues)
     return FleetModel(
-        source=written.source,
-        devices=devices.drop("record", *([] if habits else [HABIT]), strict=False),
+        source=found.source,
+        devices=devices.drop("record", *([] if found.habits else [HABIT]), strict=False),
         record=record,
-        round_seconds=seconds,
-        start=written.number("rounds", "start", -_FURTHEST, _FURTHEST, whole=True),
-        zone=_zone(written.text("rounds", "zone")) if written.has("rounds", "zone") else None,
-        distribution=distribution,
-        profile=Profile(written.shares("share"), written.shares("share_se"), hour, weekday),
-        clusters=tuple(_cluster(c, i, membership) for i, c in enumerate(written.clusters)),
-        pair_correlation=(written.number("pairs", "correlation", -1, 1), null[0], null[1]),
-        account=written.account,
-        pair_correlation_with_clock=written.number("pairs", "with_clock", -1, 1)
-        if written.has("pairs", "with_clock")
-        else 0.0,
-        stays=stays,
-        absences=absences,
-        habits=habits,
+        round_seconds=found.rounds.seconds,
+        start=found.rounds.start,
+        zone=found.rounds.zone,
+        distribution=Distribution(
+            **kept.model_dump(), hours=(lasts.hours, lasts.sigma), hours_se=(lasts.hours_se, lasts.sigma_se)
+        ),
+        profile=Profile(**{name: value and np.array(value) for name, value in found.profile}),
+        clusters=tuple(
+            Cluster(
+                name=table.name or f"cluster {i + 1}",
+                **table.model_dump(exclude={"name"}),
+                members=tuple(np.flatnonzero(membership == i).tolist()),
+            )
+            for i, table in enumerate(found.clusters)
+        ),
+        pair_correlation=(found.pairs.correlation, *found.pairs.null),
+        account=Account(source=found.source, **found.account.model_dump() | {"issues": issues, "notes": tuple(notes)}),
+        pair_correlation_with_clock=found.pairs.with_clock,
+        stays=_lengths(found.stays),
+        absences=_lengths(found.absences),
+        habits=found.habits and Habits(**found.habits.model_dump()),
     )
+
+
+def _lengths(table: LengthsTable | None) -> Lengths | None:
+    return table and Lengths(table.hours, tuple(each / sum(table.share) for each in table.share))
 
 
 def _same_rounds(devices: pl.DataFrame, seconds: int, path: Path) -> None:
-    """λ = exp(−round / τ) in each row: other rounds would make another record of the same states."""
-    forgets, hours = (devices[name].to_numpy().astype(float) for name in ("correlation", "hours"))
-    inner = (forgets > 1e-6) & (forgets < 1 - 1e-6)
+    """λ = exp(−round / τ) in each row: another length would change the meaning of the record."""
+    lam, hours = (devices[name].to_numpy().astype(float) for name in ("correlation", "hours"))
+    inner = (lam > 1e-6) & (lam < 1 - 1e-6)
     if inner.any():
-        fitted = float(np.median(-3600 * hours[inner] * np.log(forgets[inner])))
+        fitted = float(np.median(-3600 * hours[inner] * np.log(lam[inner])))
         if not 0.99 < seconds / fitted < 1.01:
             allowed = f"{fitted:.0f}, the length of the rounds in {path.name}; for others fit the log again"
             raise InvalidInput("rounds.seconds", seconds, allowed)
-
-
-def _lengths(written: Written, table: str) -> Lengths | None:
-    if not any(written.has(table, key) for key in Lengths._fields):
-        return None
-    hours, share = written.list(table, "hours", 1e-5, _LONGEST), written.list(table, "share", 0)
-    if not 2 <= len(hours) <= MOST_BOUNDS or (np.diff(hours) <= 0).any():
-        allowed = f"2 to {MOST_BOUNDS} hours, each more than the one before"
-        raise InvalidInput(f"{table}.hours", list(hours), allowed)
-    if len(share) != len(hours) - 1 or sum(share) <= 0:
-        allowed = f"{len(hours) - 1} shares, one between each two hours, not all 0"
-        raise InvalidInput(f"{table}.share", list(share), allowed)
-    return Lengths(hours, tuple(each / sum(share) for each in share))
-
-
-def _habits(written: Written) -> Habits | None:
-    if not any(written.has("habits", key) for key in Habits._fields):
-        return None
-    error = written.number("habits", "sigma_se", 0) if written.has("habits", "sigma_se") else 0.0
-    return Habits(written.number("habits", "sigma", 0, 10), error)
-
-
-def _zone(name: str) -> str:
-    from zoneinfo import ZoneInfo
-
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise InvalidInput("rounds.zone", name, "a time zone such as Europe/Paris") from None
-    return name
-
-
-def _cluster(table: dict[str, Any], index: int, membership: np.ndarray) -> Cluster:
-    field = f"clusters[{index}]"
-    low, high = list_in(f"{field}.null", table.get("null"), 2, -1, 1)
-    return Cluster(
-        str(table.get("name", f"cluster {index + 1}")),
-        tuple(int(k) for k in np.flatnonzero(membership == index)),
-        number_in(f"{field}.correlation", table.get("correlation"), -1, 1),
-        (low, high),
-        number_in(f"{field}.coupling", table.get("coupling"), 0, 1),
-        number_in(f"{field}.hours", table.get("hours"), 1e-6, math.inf),
-    )
 
 
 def _devices(path: Path, devices: int, rounds: int, clusters: int) -> pl.DataFrame:
@@ -276,7 +222,7 @@ def _devices(path: Path, devices: int, rounds: int, clusters: int) -> pl.DataFra
         if not (np.abs(each.list.explode().to_numpy()) <= FURTHEST).all():
             raise FedtideError(f"{path}: the column {HABIT} is not of numbers from −{FURTHEST} to {FURTHEST}")
     if len(table) != devices or (table["record"].list.len() != rounds).any():
-        raise FedtideError(f"{path}: not the {devices} devices of {rounds} rounds that {TOML} speaks of")
+        raise FedtideError(f"{path}: not the {devices} devices of {rounds} rounds of {TOML}")
     if table["cluster"].min() < -1 or table["cluster"].max() >= clusters:  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
-        raise FedtideError(f"{path}: the column cluster names clusters that {TOML} does not have")
+        raise FedtideError(f"{path}: the column cluster refers to clusters that are not in {TOML}")
     return table

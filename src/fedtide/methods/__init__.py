@@ -1,4 +1,4 @@
-"""Methods: papers as compositions of parts."""
+"""Methods: published algorithms as compositions of parts."""
 
 from fedtide.methods.adacomm import adacomm
 from fedtide.methods.adafed import adafed

@@ -30,11 +30,11 @@ def adafed(
     schedule: Schedule = Constant(),
     estimator: Estimator = Bayesian(),
 ) -> Method:
-    """Inverse-availability weights, normalised over whoever is there.
+    """Inverse-availability weights, normalised over the available clients.
 
-    w ← w − η_s Σ_{k∈A} q_k Δ_k with q_k = (α_k / π̂_k) / Σ_{j∈A} (α_j / π̂_j). Steady steps, but the normalisation of
-    each round re-biases it towards the available. The paper's choice of clients is not part of it.
+    w ← w − η_s Σ_{k∈A} q_k Δ_k with q_k = (α_k / π̂_k) / Σ_{j∈A} (α_j / π̂_j). Steps of even length, but the
+    normalisation in each round reintroduces a bias towards available clients. The paper's client selection is not
+    included.
     """
-    return Method(
-        "adafed", estimator, NormalisedInverse(), Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate)
-    )
+    solver = Sgd(rate, work, schedule)
+    return Method("adafed", estimator, NormalisedInverse(), solver, WeightedSum(), Optimiser(rate=server_rate))

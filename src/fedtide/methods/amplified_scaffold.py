@@ -1,21 +1,18 @@
-"""Amplified SCAFFOLD: control variates and long steps of whole periods."""
+"""Amplified SCAFFOLD: control variates and amplified steps of whole periods."""
 
-from fedtide.aggregation import WeightedSum
-from fedtide.estimators import Blind
-from fedtide.methods.base import Facts, Method, method
-from fedtide.participation import Everyone
-from fedtide.schedules import Constant
-from fedtide.servers import Amplified, Optimiser
-from fedtide.solvers import PeriodicControlVariate, Sgd
-from fedtide.types import Schedule, Work
-from fedtide.work import Steps
+from dataclasses import replace
+from typing import Any
+
+from fedtide.methods.base import Facts, Method, arguments_of, method
+from fedtide.methods.generalised_fedavg import generalised_fedavg
+from fedtide.solvers import PeriodicControlVariate
 
 
 @method(
     title="Amplified SCAFFOLD",
     purpose="taking turns",
     facts=Facts(
-        unbiased="over a period in which everybody takes part equally often",
+        unbiased="over a period in which all clients take part equally often",
         server_models=4,
         client_models=2,
         client_scalars=True,
@@ -31,21 +28,15 @@ from fedtide.work import Steps
     }
     """,
 )
-def amplified_scaffold(
-    rate: float = 0.1,
-    server_rate: float = 1.0,
-    period: int = 10,
-    factor: float = 1.5,
-    work: Work = Steps(),
-    schedule: Schedule = Constant(),
-) -> Method:
-    """Local steps corrected by the gradients of the last period, and a long step along what each period achieved.
+@arguments_of(generalised_fedavg)
+def amplified_scaffold(*arguments: Any, **named: Any) -> Method:
+    """Correct local steps by the gradients of the last period, and amplify the change of the model over each period.
 
     w ← w − η_s Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α, with local steps along g − c_k + c; after every `period` = P rounds
-    w ← w_P + γ (w − w_P), w_P the model P rounds ago. c_k is the mean of all gradients that client k took in the last
-    period in which it took part, c = Σ α_k c_k; both change at the ends of periods only. For participation that evens
-    out over P rounds. γ = 1 and P = 1 is SCAFFOLD.
+    w ← w_P + γ (w − w_P), w_P the model P rounds ago. c_k is the mean of all gradients of client k in the last period
+    in which it took part, c = Σ α_k c_k; both change at the ends of periods only. For participation that is even over
+    P rounds. γ = 1 and P = 1 is SCAFFOLD.
     """
-    solver = PeriodicControlVariate(Sgd(rate, work, schedule), period)
-    server = Amplified(Optimiser(rate=server_rate), period, factor)
-    return Method("amplified_scaffold", Blind(), Everyone(), solver, WeightedSum(), server)
+    base = generalised_fedavg(*arguments, **named)
+    server: Any = base.server
+    return replace(base, name="amplified_scaffold", solver=PeriodicControlVariate(base.solver, server.period))

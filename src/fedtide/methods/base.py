@@ -1,17 +1,20 @@
-"""What a method is: five parts, a citation and declared facts."""
+"""Methods: five parts, a citation and declared facts."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
-from fedtide.errors import InvalidInput, check_kind, one_of
+from fedtide.errors import InvalidInput, check_kind, check_one_of
 from fedtide.types import Aggregation, Estimator, Participation, Server, Solver, part
+
+KINDS = ("estimator", "participation", "solver", "aggregation", "server")
 
 
 @part
 class Method:
-    """A composition of parts: all that a simulation or a deployment needs to know."""
+    """A composition of parts, for simulation and deployment."""
 
     name: str
     estimator: Estimator
@@ -19,29 +22,29 @@ class Method:
     solver: Solver
     aggregation: Aggregation
     server: Server
-    replaced: tuple[str, ...] = ()  # parts that `compose` put in place of the method's own
+    replaced: tuple[str, ...] = ()  # parts that `compose` replaced
 
     def __post_init__(self):
-        for kind in ("estimator", "participation", "solver", "aggregation", "server"):
+        for kind in KINDS:
             check_kind(kind, getattr(self, kind), kind)
         for misfit in _misfits(self):
             raise misfit
 
 
 def _misfits(method: Method) -> Iterator[InvalidInput]:
-    """Why the parts do not go together, a line each."""
+    """The reasons why the parts cannot be combined, one line each."""
     policy, solver, rule = method.participation, method.solver, method.aggregation
     looked_at = {"availability": (policy.needs_estimates, "π̂"), "correlation": (policy.needs_correlation, "λ̂")}
     for field, (needed, symbol) in looked_at.items():
         if needed and field not in method.estimator.knows:
-            wanted = f"one that estimates {symbol}, as Bayesian does: {_name(policy)} looks at it"
+            wanted = f"one that estimates {symbol}, such as Bayesian: {_name(policy)} uses it"
             yield InvalidInput("estimator", _name(method.estimator), wanted)
     if solver.sends not in rule.takes:
         taken = " or ".join(_SENT[kind] for kind in rule.takes)
-        wanted = f"one that takes {_SENT[solver.sends]}, as {_name(solver)} sends it; this one takes {taken}"
+        wanted = f"one that takes {_SENT[solver.sends]}, which {_name(solver)} sends; this one takes {taken}"
         yield InvalidInput("aggregation", _name(rule), wanted)
     if rule.divides_by_mass and not solver.starts_fresh:
-        wanted = f"one that takes updates as they are: {_name(solver)} brings gradients of earlier rounds into them"
+        wanted = f"one that does not normalise updates: those of {_name(solver)} contain gradients of earlier rounds"
         yield InvalidInput("aggregation", _name(rule), wanted)
     needed = _WEIGHING.get(solver.sends)
     if needed and policy.weighing != needed[0]:
@@ -50,8 +53,8 @@ def _misfits(method: Method) -> Iterator[InvalidInput]:
 
 
 _WEIGHING = {
-    "model": ("normalised", "sum to 1, as Everyone() gives them"),
-    "difference": ("fixed", "do not change from round to round, as Everyone('fixed') gives them"),
+    "model": ("normalised", "sum to 1, such as Everyone()"),
+    "difference": ("fixed", "do not change from round to round, such as Everyone('fixed')"),
 }
 
 
@@ -60,25 +63,25 @@ def _name(part: Any) -> str:
 
 
 _SENT = {
-    "change": "what training changed in the received model",
-    "model": "a model of its own",
-    "difference": "the difference to what it sent last",
+    "change": "the change made by training",
+    "model": "the client's own model",
+    "difference": "the change since the client's last upload",
 }
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a method asks for and promises; d is the size of a model, N the number of clients."""
+    """What a method requires and guarantees; d is the size of a model, N the number of clients."""
 
     unbiased: str  # when E[direction] ∝ Σ α_k Δ_k
     needs_estimates: bool = False  # of availability
-    needs_correlation: bool = False  # an estimate of it, too
+    needs_correlation: bool = False  # and of its correlation
     needs_losses: bool = False  # before the round
     server_models: int = 1  # vectors of the size of a model that the server keeps between rounds
-    server_rows: Literal["N", "K", ""] = ""  # and one more for each client, or for each of K clusters
-    server_scalars: bool = False  # and some numbers for each client
+    server_rows: Literal["N", "K", ""] = ""  # one more such vector for each client, or for each of K clusters
+    server_scalars: bool = False  # whether it also keeps numbers for each client
     client_models: int = 0  # vectors of the size of a model that every client keeps between rounds
-    client_scalars: bool = False  # and some numbers
+    client_scalars: bool = False  # whether it also keeps numbers
     extra_up: str = "–"  # sent by a client besides its model
     extra_down: str = "–"  # sent to a client besides the model
 
@@ -112,7 +115,7 @@ Purpose = Literal[
     "the worst served",
     "others",
 ]
-"""What a method is there for; lists of methods are in this order."""
+"""The purpose of a method; lists of methods are in this order."""
 
 
 def _times(models: int) -> str:
@@ -133,8 +136,14 @@ class Entry:
 
     @property
     def equations(self) -> str:
-        """The method's docstring."""
-        return inspect.getdoc(self.build) or ""
+        """The method's docstring, without its arguments."""
+        return _docstring(self.build)[0]
+
+    @property
+    def explained(self) -> dict[str, str]:
+        """The meaning of each argument, from the docstring's `Args:`."""
+        items = re.split(r"\n    (?=\w+: )", _docstring(self.build)[1])[1:]
+        return {name: " ".join(text.split()) for name, _, text in (item.partition(": ") for item in items)}
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -142,52 +151,89 @@ class Entry:
         return {n: p.default for n, p in inspect.signature(self.build).parameters.items()}
 
 
+_OF_ALL = {
+    "rate": "η, the clients' learning rate",
+    "server_rate": "η_s, the server's learning rate",
+    "work": "a client's local work in a round",
+    "schedule": "how η changes over time",
+    "estimator": "how π̂ (and λ̂) are estimated from past availability",
+}
+
+
+def _docstring(build: Callable[..., Any]) -> tuple[str, str]:
+    """Its text, and its part under `Args:`."""
+    text, _, arguments = (inspect.getdoc(build) or "").partition("\n\nArgs:")
+    return text, arguments
+
+
 CATALOGUE: dict[str, Entry] = {}
 """Every method by name, in the order of definition."""
 
 
 def by_purpose() -> dict[str, list[Entry]]:
-    """The catalogue's methods by what they are there for."""
+    """The catalogue's methods by purpose."""
     groups = {purpose: [e for e in CATALOGUE.values() if e.purpose == purpose] for purpose in get_args(Purpose)}
     return {purpose: entries for purpose, entries in groups.items() if entries}
 
 
-def method(
-    *, title: str, facts: Facts, bibtex: str, purpose: Purpose = "others"
-) -> Callable[[Callable[..., Method]], Callable[..., Method]]:
-    """Enters a method in the catalogue under its function's name; the docstring's first line is its summary."""
+P = ParamSpec("P")
+Builder = TypeVar("Builder", bound=Callable[..., Method])
 
-    def enter(build: Callable[..., Method]) -> Callable[..., Method]:
+
+def method(*, title: str, facts: Facts, bibtex: str, purpose: Purpose = "others") -> Callable[[Builder], Builder]:
+    """Adds a method to the catalogue under its function's name; the docstring's first line is its summary.
+
+    Arguments with the same meaning in all methods are added to the docstring's `Args:` where it does not explain them.
+    """
+
+    def enter(build: Builder) -> Builder:
         summary = (inspect.getdoc(build) or "").split("\n")[0]
         name = build.__name__
-        CATALOGUE[name] = Entry(name, title, summary, build, facts, inspect.cleandoc(bibtex), purpose)
+        entry = CATALOGUE[name] = Entry(name, title, summary, build, facts, inspect.cleandoc(bibtex), purpose)
+        known = _OF_ALL | entry.explained
+        own = {argument: text for argument, text in entry.explained.items() if argument not in entry.defaults}
+        _explain(build, {argument: known[argument] for argument in entry.defaults if argument in known} | own)
         return build
 
     return enter
 
 
+def arguments_of(other: Callable[P, Method]) -> Callable[[Callable[..., Method]], Callable[P, Method]]:
+    """For a variant of another method: it takes that method's arguments, with their meanings."""
+
+    def take(build: Any) -> Callable[P, Method]:
+        build.__signature__, build.__annotations__ = inspect.signature(other), other.__annotations__
+        meanings = {name: CATALOGUE[other.__name__].explained[name] for name in build.__signature__.parameters}
+        _explain(build, meanings)
+        return build
+
+    return take
+
+
+def _explain(build: Callable[..., Any], meanings: dict[str, str]) -> None:
+    lines = "".join(f"\n    {name}: {meaning}" for name, meaning in meanings.items())
+    build.__doc__ = f"{_docstring(build)[0]}\n\nArgs:{lines}\n"
+
+
 def title_of(method: Method) -> str:
-    """The catalogue's title, with what was replaced in it: "CA-Fed with Proximal"."""
+    """The catalogue's title, with the replaced parts: "CA-Fed with Proximal"."""
     title = CATALOGUE[method.name].title if method.name in CATALOGUE else method.name
     return f"{title} with {', '.join(method.replaced)}" if method.replaced else title
 
 
 def find(name: str) -> Entry:
     """The catalogue's entry of that name."""
-    if name not in CATALOGUE:
-        raise InvalidInput("method", name, one_of(name, CATALOGUE))
+    check_one_of("method", name, CATALOGUE)
     return CATALOGUE[name]
 
 
 def compose(base: Method, **parts: Any) -> Method:
     """The method `base` with some parts replaced: `compose(ca_fed(), solver=Proximal(mu=0.1))`.
 
-    Parts that make no sense together are refused, with the reason.
+    Parts that cannot be combined are refused, with the reason.
     """
-    kinds = ("estimator", "participation", "solver", "aggregation", "server")
     for key in parts:
-        if key not in ("name", *kinds):
-            raise InvalidInput("part", key, one_of(key, ("name", *kinds)))
-    other = [kind for kind in kinds if kind in parts and type(parts[kind]) is not type(getattr(base, kind))]
+        check_one_of("part", key, ("name", *KINDS))
+    other = [kind for kind in KINDS if kind in parts and type(parts[kind]) is not type(getattr(base, kind))]
     names = (type(parts[kind]).__name__ for kind in other if kind != "estimator")
     return replace(base, **parts, replaced=(*base.replaced, *names))

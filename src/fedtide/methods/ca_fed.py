@@ -48,11 +48,19 @@ def ca_fed(
     schedule: Schedule = Constant(),
     estimator: Estimator = Bayesian(),
 ) -> Method:
-    """Leave out clients whose persistent absence slows training more than losing them would bias it.
+    """Exclude clients whose persistent absence slows training down more than their exclusion would bias it.
 
     q_k = α_k / π̂_k on the kept clients; a client is excluded, most correlated first, then least available first, when
-    that lowers ε̂(q) = Σ p_k (F̂_k − F̂*_k) + 4κ̄² TV²(α, p) max_k (F̂_k − F̂*_k) by at least `threshold`.
-    w ← w − η_s Σ_{k∈A, q_k>0} q_k Δ_k. κ̄² → ∞ never excludes (it is `unbiased`); κ̄² = 0 keeps the fastest learners.
+    that reduces ε̂(q) = Σ p_k (F̂_k − F̂*_k) + 4κ̄² TV²(α, p) max_k (F̂_k − F̂*_k) by at least `threshold`. w ← w − η_s
+    Σ_{k∈A, q_k>0} q_k Δ_k. κ̄² → ∞ never excludes a client (it is `unbiased`); κ̄² = 0 keeps the clients that learn
+    fastest.
+
+    Args:
+        kappa_squared: κ̄², the price of bias: ∞ excludes no client, 0 keeps those that learn fastest
+        smoothing: the share of a new loss in F̂; with 1 only the latest loss counts
+        threshold: by how much ε̂ must decrease for a client to be excluded
+        optimum: F̂*: 0, the true value, or the smallest loss so far
+        strict: whether ε̂ must decrease by more than the threshold
     """
     policy = CorrelationAware(kappa_squared, smoothing, threshold, optimum, strict)
     return Method("ca_fed", estimator, policy, Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate))

@@ -29,13 +29,18 @@ def cluster_fedvarp(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Let the latest mean update of its cluster stand in for a client while it is away.
+    """Replace an absent client's update by the latest mean update of its cluster.
 
     v = Σ_j α_j y_c(j) + Σ_{k∈S} q_k (Δ_k − y_c(k)) with the old y, q_k = α_k N/|S|; then y_c ← mean of Δ_k over S ∩ c,
     where that is not empty, and w ← w − η_s v. `assignment` gives the cluster c(k) of each client; without it clients
-    are grouped by their label counts, which the server must be allowed to know. A cluster for each client is `fedvarp`;
-    one for all is `fedavg` where the weights sum to 1. A row for each of K clusters in place of N. A round in which
-    nobody is there steps along the memory: v = Σ_j α_j y_c(j).
+    are grouped by their label counts, which the server must then know. A cluster for each client is `fedvarp`; one for
+    all is `fedavg` where the weights sum to 1. The server keeps K rows in place of N. In a round without available
+    clients the step follows the memory: v = Σ_j α_j y_c(j).
+
+    Args:
+        clusters: K, the number of clusters
+        assignment: the cluster of each client; without it clients are grouped by their label counts
+        clients: m, the largest number of clients per round; all available clients by default
     """
     participation = Everyone("scaled") if clients is None else UniformSample(clients, "scaled")
     solver, memory = Sgd(rate, work, schedule), ClusterMemory(clusters, assignment)

@@ -14,7 +14,7 @@ from fedtide.work import Steps
 @method(
     title="Cyclic participation",
     purpose="taking turns",
-    facts=Facts(unbiased="groups alike, all π equal and all α equal"),
+    facts=Facts(unbiased="equal groups, all π equal and all α equal"),
     bibtex="""
     @inproceedings{cho2023cyclic,
       title = {On the Convergence of Federated Averaging with Cyclic Client Participation},
@@ -33,10 +33,14 @@ def cyclic_participation(
 ) -> Method:
     """Invite groups of clients in turn, always in the same order.
 
-    w ← w − η_s Σ_{k∈S} q_k Δ_k, S the available of group t mod K̄ with q_k = α_k / Σ_S α, or with `clients` = m a sample
-    of m of them with 1/m each. K̄ is `groups`, of consecutive clients. Each round is biased towards its group. The
-    paper's three local solvers are three kinds of `work`: full gradients (GD) are FullBatch(τ), SGD is Steps(τ), and
-    shuffled SGD is Epochs(1). One group is `fedavg`.
+    w ← w − η_s Σ_{k∈S} q_k Δ_k, S the available clients of group t mod K̄ with q_k = α_k / Σ_S α, or with `clients` = m
+    a sample of m of them with q_k = 1/m. K̄ is `groups`, each of consecutive clients. Each round is biased towards its
+    group. The paper's three local solvers are three kinds of `work`: full gradients (GD) are FullBatch(τ), SGD is
+    Steps(τ), and shuffled SGD is Epochs(1). One group is `fedavg`.
+
+    Args:
+        groups: K̄, the number of groups
+        clients: m, the size of a sample of the group; without it all its available clients take part
     """
     policy = CyclicGroups(groups, clients, "ratio" if clients is None else "equal")
     solver = Sgd(rate, work, schedule)

@@ -1,4 +1,4 @@
-"""Debiased FedAvg: weigh clients by how often they take part."""
+"""Debiased FedAvg: weights inverse to participation rates."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -32,12 +32,17 @@ def debiased_fedavg(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Weigh clients by the inverse of the rate at which they have taken part, with a pause between two rounds.
+    """Weight clients by the inverse of their past participation rate, with a pause between participations.
 
-    w ← w − η_s Σ_{k∈S} (α_k / r̂_k) Δ_k, r̂_k = (rounds in S + n r₀) / (rounds + n), this one included. S is all who are
-    available and have waited R = `separation` rounds since their last, or with `clients` = m a sample of m of them.
-    n is `prior`, r₀ the rate if nobody were ever away (the paper has no prior). Unbiased once r̂ has converged, for any
-    R; a larger R makes the rates more alike.
+    w ← w − η_s Σ_{k∈S} (α_k / r̂_k) Δ_k, r̂_k = (rounds in S + n r₀) / (rounds + n), this one included. S is all
+    available clients that were not in S in the last R = `separation` rounds, or with `clients` = m a sample of m of
+    them. n is `prior`, r₀ the rate if all were always available (the paper has no prior). Unbiased once r̂ has
+    converged, for any R; a larger R makes the rates more equal.
+
+    Args:
+        clients: m, the largest number of clients per round; all available clients by default
+        separation: R, the rounds a client pauses after taking part
+        prior: n, the number of rounds for which the prior of r̂ counts
     """
     policy, solver = Separated(clients, separation, prior), Sgd(rate, work, schedule)
     return Method("debiased_fedavg", Blind(), policy, solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -1,4 +1,4 @@
-"""F3AST: even out long-run participation rates."""
+"""F3AST: equalise long-run participation rates."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -32,10 +32,15 @@ def f3ast(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Invite the available clients that have taken part least for their importance.
+    """Invite the available clients that have taken part least relative to their importance.
 
-    S = the `clients` available with the largest α_k²/r_k² (α_k/r_k² if `correlated`); r ← (1−β) r + β 1_S;
+    S = the `clients` available clients with the largest α_k²/r_k² (α_k/r_k² if `correlated`); r ← (1−β) r + β 1_S;
     w ← w − η_s Σ_{k∈S} (α_k / r_k) Δ_k. It tracks the rate r of its own selection and needs no estimate of π.
+
+    Args:
+        clients: the largest number of clients per round
+        smoothing: β, the weight of the latest round in r
+        correlated: whether availabilities are positively correlated: clients are then ranked by α/r²
     """
     policy = RateTracking(clients, smoothing, correlated)
     return Method("f3ast", Blind(), policy, Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate))

@@ -1,4 +1,4 @@
-"""Fed-CVaR-Avg: train for the worst losses."""
+"""Fed-CVaR-Avg: minimise the largest losses."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -15,7 +15,7 @@ from fedtide.work import Steps
     title="Fed-CVaR-Avg",
     purpose="the worst served",
     facts=Facts(
-        unbiased="never, on purpose: it leans towards large losses (γ = 1: as FedAvg)",
+        unbiased="never, by design: biased towards large losses (γ = 1: as FedAvg)",
         extra_up="1 scalar (t)",
         extra_down="1 scalar (t)",
     ),
@@ -38,14 +38,21 @@ def fed_cvar_avg(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Minimise the mean of the worst losses over whoever gets through, without knowing how likely anybody does.
+    """Minimise the mean of the largest losses over the participating clients, whose probabilities are unknown.
 
-    min over (w, t) of Σ ρ_k [(1 − γ) (t + (F_k − t)₊ / α) + γ F_k], ρ_k how often client k takes part, α the `level`, γ
-    the `mix`: local steps w_k ← w_k − η [(1 − γ) 1{f > t}/α + γ] ∇f, t_k ← t_k − η_t (1 − γ)(1 − 1{f > t}/α), then
-    w ← w − η_s Σ_{k∈S} q_k Δ_k and t ← t + Σ_{k∈S} q_k (t_k − t), q_k = α_k / Σ_S α. Under `RandomAccess` with one user
-    (w, t) becomes that user's. Training only who gets through gives the same numbers as the paper's training of all
-    (`train_everyone`). γ = 1 is FedAvg, and so is α = 1 while losses are above t. It begins as FedAvg at a rate
-    γ + (1 − γ)/α times larger: compare it with a FedAvg whose rate is tuned, too.
+    min over (w, t) of Σ ρ_k [(1 − γ) (t + (F_k − t)₊ / α) + γ F_k], ρ_k the probability that client k takes part, α the
+    `level`, γ the `mix`: local steps w_k ← w_k − η [(1 − γ) 1{f > t}/α + γ] ∇f, t_k ← t_k − η_t (1 − γ)(1 − 1{f >
+    t}/α), then w ← w − η_s Σ_{k∈S} q_k Δ_k and t ← t + Σ_{k∈S} q_k (t_k − t), q_k = α_k / Σ_S α. Under `RandomAccess`
+    with one user (w, t) becomes that user's. Training only the participants gives the same numbers as the paper's
+    training of all clients (`train_everyone`). γ = 1 is FedAvg, and so is α = 1 while losses are above t. At first it
+    is FedAvg with a rate γ + (1 − γ)/α times larger: compare it with a FedAvg whose rate is also tuned.
+
+    Args:
+        threshold_rate: η_t, the rate of the threshold t
+        level: α, the fraction of the largest losses that counts
+        mix: γ, the weight of the plain mean; 1 is FedAvg
+        start: t before the first round
+        train_everyone: also train absent clients, as in the paper: the same numbers, more work
     """
     solver = TailRisk(rate, threshold_rate, level, mix, start, train_everyone, work, schedule)
     return Method("fed_cvar_avg", Blind(), Everyone(), solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -30,11 +30,14 @@ def fedau(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Weigh everybody who is there by the mean time between two of their visits.
+    """Weight each available client by the mean number of rounds between its participations.
 
-    w ← w − η_s Σ_{k∈A} α_k ω_k Δ_k, ω_k the mean of client k's gaps so far: 1 before the first, the one that ends now
-    counts from the next round on, and a gap of `cutoff` rounds is closed. ω → 1/π without a cutoff, so unbiased in the
-    long run; the cutoff trades bias for bounded weights. cutoff = 1 is `fedavg` with fixed weights.
+    w ← w − η_s Σ_{k∈A} α_k ω_k Δ_k, ω_k the mean of client k's gaps so far: 1 before the first; a gap that ends in this
+    round counts from the next round on, and a gap of `cutoff` rounds is closed. Without a cutoff ω → 1/π, so it is
+    unbiased in the long run; the cutoff trades bias for bounded weights. cutoff = 1 is `fedavg` with fixed weights.
+
+    Args:
+        cutoff: K, the number of rounds after which a gap is closed; it bounds the weights
     """
     solver = Sgd(rate, work, schedule)
     return Method("fedau", Interval(cutoff), Unbiased(), solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -1,4 +1,4 @@
-"""FedAvg: average whoever is there."""
+"""FedAvg: average the updates of the available clients."""
 
 from typing import Literal
 
@@ -37,17 +37,21 @@ def fedavg(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Average the updates of whoever is there.
+    """Average the updates of the available clients.
 
-    w ← w − η_s Σ_{k∈S} q_k Δ_k, where Δ_k is client k's change after its local steps with rate η. S is all who are
-    available, or with `clients` = m a sample of m of them. Learns for the available: who is rarely there counts rarely.
+    w ← w − η_s Σ_{k∈S} q_k Δ_k, where Δ_k is client k's change after its local steps with rate η. S is all available
+    clients, or with `clients` = m a sample of m of them. Biased towards clients that are available more often.
     The weights q_k of S:
 
     * `ratio`, α_k / Σ_S α (the default without `clients`): biased in general;
     * `equal`, 1/|S| (the default with `clients`): unbiased for equal α;
     * `scaled`, α_k N/|S|: unbiased for any α, not normalised;
-    * `fixed`, α_k: those who are absent count 0;
+    * `fixed`, α_k: absent clients count 0;
     * `with_replacement`: m draws ∝ α_k, each of weight 1/m: unbiased for any α.
+
+    Args:
+        clients: m, the largest number of clients per round; all available clients by default
+        weights: the weights of the participants; see above
     """
     if weights == "with_replacement":
         require(clients is not None, "clients", clients, "the number of draws, for weights = 'with_replacement'")

@@ -33,8 +33,12 @@ def fedavgm(
 ) -> Method:
     """FedAvg with heavy-ball momentum at the server.
 
-    m ← ρ m + Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; w ← w − η_s m. ρ = `momentum` = 0 is FedAvg. Evens out the directions
-    of rounds with different clients; the effective rate is η_s / (1 − ρ). m rests while nobody is there.
+    m ← ρ m + Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; w ← w − η_s m. ρ = `momentum` = 0 is FedAvg. Averages the directions
+    of rounds with different clients; the effective rate is η_s / (1 − ρ). m does not change in rounds without available
+    clients.
+
+    Args:
+        momentum: ρ, the share of the last step that is repeated
     """
     server = Optimiser("sgd", server_rate, {"momentum": number("momentum", momentum, low=0, below=1)})
     return Method("fedavgm", Blind(), Everyone(), Sgd(rate, work, schedule), WeightedSum(), server)

@@ -1,4 +1,4 @@
-"""FedAWE: absent rounds are made up for on return."""
+"""FedAWE: updates that compensate for missed rounds."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -30,13 +30,16 @@ def fedawe(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Whoever returns goes on from the model it had, and its update counts once for each round it missed.
+    """Let a returning client continue from its own model, and count its update once for each round it missed.
 
     Client k trains from its own model x_k, Δ_k the change, and sends y_k = x_k − η_g (t − last_k) Δ_k, last_k the round
-    in which it was last there (−1 at first), η_g the `amplification`. w ← w − η_s Σ_{k∈S} q_k (w − y_k),
-    q_k = α_k / Σ_S α: the mean of the y_k at η_s = 1. Those of S keep the new w as their x_k. No availability needs to
-    be known or constant: the gaps make up for it. Always on it is FedAvg. The authors' code also clips the mean update
-    to norm 0.5 and lets η fall as 1/√(1 + t/10): neither is done here.
+    in which it last took part (−1 at first), η_g the `amplification`. w ← w − η_s Σ_{k∈S} q_k (w − y_k), q_k = α_k /
+    Σ_S α: the mean of the y_k at η_s = 1. Clients of S keep the new w as their x_k. Availability need not be known or
+    constant: the gaps compensate for it. With all clients always available it is FedAvg. The authors' code also clips
+    the mean update to norm 0.5 and decreases η as 1/√(1 + t/10): this does neither.
+
+    Args:
+        amplification: η_g, the weight of a missed round
     """
     solver = Echo(Sgd(rate, work, schedule), amplification)
     return Method("fedawe", Blind(), Everyone(), solver, WeightedSum(), Optimiser(rate=server_rate))

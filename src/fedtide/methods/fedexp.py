@@ -1,4 +1,4 @@
-"""FedExP: a longer server step where updates disagree."""
+"""FedExP: a longer server step where updates differ."""
 
 from fedtide.aggregation import Extrapolated, WeightedSum
 from fedtide.errors import flag
@@ -16,7 +16,7 @@ from fedtide.work import Steps
     title="FedExP",
     purpose="different data",
     facts=Facts(
-        unbiased="everybody takes part",
+        unbiased="all clients take part",
         server_models=2,
         extra_up="1 scalar (‖Δ_k‖²); d more each way with control_variates",
     ),
@@ -39,15 +39,22 @@ def fedexp(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Extrapolate: the less the updates agree, the longer the step along their mean.
+    """Extrapolate: the more the updates differ, the longer the step along their mean.
 
     w ← w − η_s η_g Δ̄, Δ̄ = Σ_{k∈S} q_k Δ_k and η_g = max(1, Σ_S q_k ‖Δ_k‖² / (2 (‖Δ̄‖² + ε))), Σ_S q = 1; ε is
-    `regulariser`, in the units of ‖Δ‖². η_s = 1 in the paper. S and q as in `fedavg`: all who are there, or with
-    `clients` = m a sample of m; biased as that is, and by the dependence of η_g on S.
+    `regulariser`, in the units of ‖Δ‖². η_s = 1 in the paper. S and q as in `fedavg`: all available clients, or with
+    `clients` = m a sample of m; it has the bias of `fedavg`, and that of the dependence of η_g on S.
 
-    With `average` the model handed out is the mean of the last two iterates, as the paper reports (training goes on
-    from the last). `mu` puts it on top of FedProx, `control_variates` on top of SCAFFOLD. The authors' code multiplies
-    ε by |S| and shrinks it over rounds, and clips gradients; this does not.
+    With `average` the returned model is the mean of the last two iterates, as in the paper (training continues from the
+    last). `mu` combines it with FedProx, `control_variates` with SCAFFOLD. The authors' code multiplies ε by |S| and
+    decreases it over rounds, and clips gradients; this does not.
+
+    Args:
+        regulariser: ε, in the units of ‖Δ‖²
+        mu: μ, the strength of FedProx's proximal term; 0 is none
+        control_variates: use SCAFFOLD's control variates
+        average: return the mean of the last two models
+        clients: m, the largest number of clients per round; all available clients by default
     """
     participation = Everyone("ratio") if clients is None else UniformSample(clients, "equal")
     flag("control_variates", control_variates)

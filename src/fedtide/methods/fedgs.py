@@ -1,4 +1,4 @@
-"""FedGS: clients with different data, chosen about equally often."""
+"""FedGS: clients with different data, selected about equally often."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -34,14 +34,20 @@ def fedgs(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Choose clients with different data, and all about equally often.
+    """Select clients with different data, and all about equally often.
 
-    S of m = `clients` available ones with a large a · D(S) − Σ_S 2 (v_k − min v) / (N − 1), D the mean distance of two
-    clients of S, v_k how often k was chosen, a = `spread`; w ← w − η_s Σ_{k∈S} (α_k / Σ_S α) Δ_k. a = 0 chooses those
-    chosen least. Greedy search and swaps, where the authors use a commercial solver. Distances are shortest paths on
-    the graph of similar label counts (edges exp(−s²/`scale`) where s ≥ `threshold`): the paper's oracle graph, which
-    takes a server that may know the label counts; N² numbers, so at most 1,000 clients. Biased: who is rarely there is
-    chosen less, though not as rarely as in a uniform sample.
+    A set S of m = `clients` available clients with a large a · D(S) − Σ_S 2 (v_k − min v) / (N − 1), D the mean
+    distance between two clients of S, v_k the number of times k was selected, a = `spread`; w ← w − η_s Σ_{k∈S} (α_k /
+    Σ_S α) Δ_k. a = 0 selects the clients selected least. Greedy search and swaps, where the authors use a commercial
+    solver. Distances are shortest paths in the graph of similar label counts (edges exp(−s²/`scale`) where s ≥
+    `threshold`): the paper's oracle graph, for which the server must know the label counts; N² numbers, so at most
+    1,000 clients. Biased: rarely available clients are selected less often, though more often than in a uniform sample.
+
+    Args:
+        clients: m, the clients that take part in a round
+        spread: a, the weight of the distance between selected clients; 0 only equalises counts
+        scale: the scale on which similarity shortens an edge of the graph
+        threshold: the similarity below which there is no edge
     """
     policy, solver = GraphSpread(clients, spread, scale, threshold), Sgd(rate, work, schedule)
     return Method("fedgs", Blind(), policy, solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -1,4 +1,4 @@
-"""FedLaAvg: the mean of everybody's latest update, refreshed where it is oldest."""
+"""FedLaAvg: the mean of all clients' latest updates, oldest ones refreshed first."""
 
 from fedtide.aggregation import LatestUpdates
 from fedtide.estimators import Blind
@@ -33,11 +33,14 @@ def fedlaavg(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Step along everybody's latest update, asking those whose update is oldest.
+    """Step along the mean of all clients' latest updates, and invite the clients with the oldest ones.
 
-    S = the `clients` available ones whose last round lies farthest back; y_k ← Δ_k on S, then w ← w − η_s Σ_j α_j y_j.
-    Biased by staleness only; a round in which nobody is there steps along the memory. With room for all who are there
-    it is `mifa`. The paper's clients keep y_k and send the difference; here the server keeps the rows.
+    S = the `clients` available clients that took part longest ago; y_k ← Δ_k on S, then w ← w − η_s Σ_j α_j y_j. Biased
+    by staleness only; in a round without available clients the step follows the memory. Where all available clients can
+    be invited it is `mifa`. In the paper clients keep y_k and send the difference; here the server keeps the rows.
+
+    Args:
+        clients: the largest number of clients per round
     """
     solver, memory = Sgd(rate, work, schedule), LatestUpdates()
     return Method("fedlaavg", Blind(), LeastRecent(clients), solver, memory, Optimiser(rate=server_rate))

@@ -1,4 +1,4 @@
-"""FedNova: devices of different speed, without favouring the fast."""
+"""FedNova: normalised averaging for devices of different speed."""
 
 from fedtide.aggregation import Normalised
 from fedtide.errors import flag, number
@@ -16,7 +16,7 @@ from fedtide.work import Steps
     title="FedNova",
     purpose="different devices",
     facts=Facts(
-        unbiased="everybody takes part; with equal work: all π equal and all α equal",
+        unbiased="all clients take part; with equal work: all π equal and all α equal",
         extra_up="1 scalar (‖a_k‖₁); d more each way with variance_reduced",
     ),
     bibtex="""
@@ -37,14 +37,21 @@ def fednova(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Average mean gradients, not sums of them: within a round, fast devices do not count more.
+    """Average mean gradients instead of sums: within a round, fast devices do not count more.
 
-    w ← w − η_s m̄ Σ_{k∈S} q_k Δ_k / m_k, m_k = η‖a_k‖₁ the sum of the coefficients with which client k's gradients enter
-    Δ_k, and m̄ = Σ_S q_k m_k / Σ_S q. Plain SGD has ‖a‖₁ = τ_k; `momentum` ρ, a proximal term `mu` μ or both have the
-    sums of their recursions, exactly. (The authors' code has the last case wrong, and takes m̄ = η Σ q_k τ_k there.)
-    `variance_reduced` adds SCAFFOLD's control variates: a row for each client, one more message each way. Equal work is
-    `fedavg` with that solver. m̄ is that of S: with partial participation rounds of fast clients still are longer.
-    S and q as in `fedavg`: all who are there by α_k / Σ_S α, or with `clients` = m a sample of m with 1/m each.
+    w ← w − η_s m̄ Σ_{k∈S} q_k Δ_k / m_k, m_k = η‖a_k‖₁ the sum of the coefficients with which client k's gradients
+    enter Δ_k, and m̄ = Σ_S q_k m_k / Σ_S q. For plain SGD ‖a‖₁ = τ_k; for `momentum` ρ, a proximal term `mu` μ or both
+    it is the exact sum of the recursion. (For both, the authors' code has another sum, and m̄ = η Σ q_k τ_k.)
+    `variance_reduced` adds SCAFFOLD's control variates: a row for each client, one more message each way. With equal
+    work it is `fedavg` with that solver. m̄ is that of S: with partial participation, rounds of fast clients still have
+    longer steps. S and q as in `fedavg`: all available clients with α_k / Σ_S α, or with `clients` = m a sample of m
+    with 1/m each.
+
+    Args:
+        momentum: ρ, the share of the last step that is repeated
+        mu: μ, the strength of the proximal term; 0 is none
+        variance_reduced: use SCAFFOLD's control variates
+        clients: m, the largest number of clients per round; all available clients by default
     """
     participation = Everyone("ratio") if clients is None else UniformSample(clients, "equal")
     flag("variance_reduced", variance_reduced)

@@ -1,14 +1,15 @@
 """Adaptive optimisers at the server: FedAdagrad, FedAdam and FedYogi."""
 
+from dataclasses import replace
 from typing import Any
 
 from fedtide.aggregation import WeightedSum
-from fedtide.errors import number
+from fedtide.errors import flag, number
 from fedtide.estimators import Blind
-from fedtide.methods.base import Facts, Method, method
+from fedtide.methods.base import Facts, Method, arguments_of, method
 from fedtide.participation import Everyone
 from fedtide.schedules import Constant
-from fedtide.servers import Optimiser
+from fedtide.servers import Adaptive, Optimiser
 from fedtide.solvers import Sgd
 from fedtide.types import Schedule, Work
 from fedtide.work import Steps
@@ -33,17 +34,25 @@ def fedadagrad(
     rate: float = 0.1,
     server_rate: float = 0.1,
     epsilon: float = 1e-3,
+    published: bool = False,
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
     """FedAvg's direction, divided by the root of the sum of its squares so far.
 
     v = Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; u ← u + v², w ← w − η_s v / √(u + ε²), coordinate by coordinate,
-    from u = ε². By optax; the paper has √u + ε for the root.
+    from u = ε². By optax; the paper has √u + ε for the root, and so has `published`.
+
+    Args:
+        epsilon: ε, the size below which gradients count as small
+        published: whether the step is the paper's instead of optax's
     """
+    flag("published", published)
     square = number("epsilon", epsilon, above=0) ** 2
     options = {"initial_accumulator_value": square, "eps": square}
-    return _adaptive("fedadagrad", Sgd(rate, work, schedule), Optimiser("adagrad", server_rate, options))
+    optax, paper = Optimiser("adagrad", server_rate, options), Adaptive("adagrad", server_rate, epsilon=epsilon)
+    solver = Sgd(rate, work, schedule)
+    return Method("fedadagrad", Blind(), Everyone(), solver, WeightedSum(), paper if published else optax)
 
 
 @method(
@@ -58,17 +67,32 @@ def fedadam(
     b1: float = 0.9,
     b2: float = 0.99,
     epsilon: float = 1e-3,
+    published: bool = False,
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
     """Adam at the server, with FedAvg's direction as its gradient.
 
-    v = Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; m ← b1 m + (1 − b1) v, u ← b2 u + (1 − b2) v²,
-    w ← w − η_s m̂ / (√û + ε), coordinate by coordinate. By optax: m̂ and û are corrected for their start at 0, where the
-    paper starts u at ε² and corrects nothing.
+    v = Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; m ← b1 m + (1 − b1) v, u ← b2 u + (1 − b2) v², w ← w − η_s m̂ / (√û + ε),
+    coordinate by coordinate. By optax: m̂ and û are corrected for their start at 0, where the paper, and `published`,
+    starts u at ε² and corrects nothing.
+
+    Args:
+        b1: the decay of the mean of the gradients
+        b2: the decay of the mean of their squares
+        epsilon: ε, the size below which gradients count as small
+        published: whether the step is the paper's instead of optax's
     """
-    server = Optimiser("adam", server_rate, _moments(b1, b2, epsilon))
-    return _adaptive("fedadam", Sgd(rate, work, schedule), server)
+    flag("published", published)
+    # As floats, so that 0 can be swept together with others.
+    options = {
+        "b1": number("b1", b1, low=0, below=1),
+        "b2": number("b2", b2, low=0, below=1),
+        "eps": number("epsilon", epsilon, above=0),
+    }
+    optax, paper = Optimiser("adam", server_rate, options), Adaptive("adam", server_rate, b1, b2, epsilon)
+    solver = Sgd(rate, work, schedule)
+    return Method("fedadam", Blind(), Everyone(), solver, WeightedSum(), paper if published else optax)
 
 
 @method(
@@ -77,34 +101,16 @@ def fedadam(
     facts=Facts(unbiased="all π equal and all α equal", server_models=3),
     bibtex=BIBTEX,
 )
-def fedyogi(
-    rate: float = 0.1,
-    server_rate: float = 0.1,
-    b1: float = 0.9,
-    b2: float = 0.99,
-    epsilon: float = 1e-3,
-    work: Work = Steps(),
-    schedule: Schedule = Constant(),
-) -> Method:
+@arguments_of(fedadam)
+def fedyogi(*arguments: Any, **named: Any) -> Method:
     """Yogi at the server, with FedAvg's direction as its gradient.
 
     v = Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; m ← b1 m + (1 − b1) v, u ← u − (1 − b2) v² sign(u − v²),
     w ← w − η_s m̂ / (√û + ε), coordinate by coordinate: u changes slowly where v is small. By optax: m and u
-    start at 10⁻⁶, and m̂ and û are corrected as if they had started at 0, where the paper corrects nothing. So a
-    coordinate whose v is always 0 moves, too, by 8·10⁻⁴ η_s in the first step at the defaults, and ever less.
+    start at 10⁻⁶, and m̂ and û are corrected as if they had started at 0, where the paper, and `published`, has no
+    correction. So a coordinate whose v is always 0 also changes, by 8·10⁻⁴ η_s in the first step at the defaults, and
+    less in each later one.
     """
-    server = Optimiser("yogi", server_rate, _moments(b1, b2, epsilon))
-    return _adaptive("fedyogi", Sgd(rate, work, schedule), server)
-
-
-def _moments(b1: float, b2: float, epsilon: float) -> dict[str, Any]:
-    """Options of optax, as floats, so that 0 can be swept together with others."""
-    return {
-        "b1": number("b1", b1, low=0, below=1),
-        "b2": number("b2", b2, low=0, below=1),
-        "eps": number("epsilon", epsilon, above=0),
-    }
-
-
-def _adaptive(name: str, solver: Sgd, server: Any) -> Method:
-    return Method(name, Blind(), Everyone(), solver, WeightedSum(), server)
+    adam = fedadam(*arguments, **named)
+    server: Any = adam.server
+    return replace(adam, name="fedyogi", server=replace(server, algorithm="yogi"))

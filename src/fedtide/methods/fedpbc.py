@@ -1,4 +1,4 @@
-"""FedPBC: everybody trains on; the mean is returned after the round."""
+"""FedPBC: all clients train in every round; available ones receive the mean."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -26,12 +26,12 @@ from fedtide.work import Steps
 def fedpbc(
     rate: float = 0.1, server_rate: float = 1.0, work: Work = Steps(), schedule: Schedule = Constant()
 ) -> Method:
-    """Every client trains its own model all the time; those that are connected average theirs.
+    """Let every client train its own model in every round, and average the models of the available clients.
 
-    All clients train x_k in every round. w ← w − η_s Σ_{k∈S} q_k (w − x_k), q_k = α_k / Σ_S α: the mean of the x_k of
-    the connected at η_s = 1, which those of S take over as their x_k after the round, and nobody else. For clients that
-    can compute but not always connect: N clients work in every round. Always on it is FedAvg. We evaluate the server's
-    model; the authors evaluate the mean of all local models.
+    All clients train x_k in every round. w ← w − η_s Σ_{k∈S} q_k (w − x_k), q_k = α_k / Σ_S α: at η_s = 1 the mean of
+    the x_k of S, which replaces the x_k of S after the round. For clients that can always compute but not always
+    connect: N clients train in every round. With all clients always available it is FedAvg. The evaluated model is the
+    server's; the authors evaluate the mean of all local models.
     """
     solver = OwnModel(Sgd(rate, work, schedule))
     return Method("fedpbc", Blind(), Everyone(), solver, WeightedSum(), Optimiser(rate=server_rate))

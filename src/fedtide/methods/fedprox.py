@@ -1,4 +1,4 @@
-"""FedProx: local training held near the received model."""
+"""FedProx: local training with a proximal term."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -31,11 +31,14 @@ def fedprox(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """FedAvg whose clients are pulled back towards the model they received.
+    """FedAvg with a proximal term that keeps local models near the received one.
 
     w ← w − η_s Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α, after local steps w_k ← w_k − η (g + μ (w_k − w)). Less client drift
     and slower local progress; μ = 0 is FedAvg. The paper samples clients in proportion to their data and averages them
-    equally: `fedtide.compose` it with `SampleWithReplacement`.
+    equally: use `fedtide.compose` with `SampleWithReplacement`.
+
+    Args:
+        mu: μ, the strength of the proximal term; 0 is none
     """
     solver = Proximal(rate, mu, work, schedule)
     return Method("fedprox", Blind(), Everyone(), solver, WeightedSum(), Optimiser(rate=server_rate))

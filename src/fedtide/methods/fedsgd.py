@@ -1,4 +1,4 @@
-"""FedSGD: one full gradient of each client a round."""
+"""FedSGD: one full gradient per client per round."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -18,8 +18,11 @@ def fedsgd(
 ) -> Method:
     """One gradient step of each client on all its samples, averaged.
 
-    w ← w − η_s η Σ_{k∈S} q_k ∇F_k(w), q_k = α_k / Σ_S α: gradient descent on Σ α_k F_k when everybody is there. No
-    client drift, and as many rounds as steps. With `batch` the step sees so many samples, drawn with replacement.
+    w ← w − η_s η Σ_{k∈S} q_k ∇F_k(w), q_k = α_k / Σ_S α: gradient descent on Σ α_k F_k when all clients are available.
+    No client drift, but one step per round. With `batch` the step uses that many samples, drawn with replacement.
+
+    Args:
+        batch: number of samples of the step, drawn with replacement; without it all samples
     """
     work = FullBatch(1) if batch is None else Steps(1, batch)
     solver = Sgd(rate, work, schedule)

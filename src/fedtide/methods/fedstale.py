@@ -1,4 +1,4 @@
-"""FedStale: how far to trust stale updates."""
+"""FedStale: fresh updates mixed with stale ones."""
 
 from fedtide.aggregation import LatestUpdates
 from fedtide.estimators import Bayesian
@@ -31,12 +31,15 @@ def fedstale(
     schedule: Schedule = Constant(),
     estimator: Estimator = Bayesian(),
 ) -> Method:
-    """Mix fresh updates with the latest of those who are away, trusted by a factor β.
+    """Combine fresh updates with the latest updates of absent clients, weighted by a factor β.
 
     v = β Σ_j α_j y_j + Σ_{k∈A} (α_k / π̂_k) (Δ_k − β y_k) with the old y; then y_k ← Δ_k on A and w ← w − η_s v.
-    β is `trust`: 0 is `unbiased`, 1 is FedVARP with the weights that unequal availability asks for. Unbiased for every
-    β when π̂ = π; the more unequal the availability, the less stale updates help and the smaller β should be.
-    A round in which nobody is there steps along the memory, by β of it.
+    β is `trust`: 0 is `unbiased`, 1 is FedVARP with weights for unequal availability. Unbiased for every β when π̂ = π;
+    the more unequal the availability, the less stale updates help and the smaller β should be. In a round without
+    available clients the step is β times the memory's direction.
+
+    Args:
+        trust: β, the weight of stale updates: 0 is Unbiased, 1 FedVARP's direction
     """
     solver, memory = Sgd(rate, work, schedule), LatestUpdates(trust)
     return Method("fedstale", estimator, Unbiased(), solver, memory, Optimiser(rate=server_rate))

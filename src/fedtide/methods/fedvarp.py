@@ -1,4 +1,4 @@
-"""FedVARP: the latest update of everybody as a control variate."""
+"""FedVARP: every client's latest update as a control variate."""
 
 from fedtide.aggregation import LatestUpdates
 from fedtide.estimators import Blind
@@ -32,14 +32,17 @@ def fedvarp(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Let the latest update of every client stand in for it while it is away.
+    """Replace an absent client's update by its latest one.
 
-    v = Σ_j α_j y_j + Σ_{k∈S} q_k (Δ_k − y_k) with the old y, q_k = α_k N/|S|; then y_k ← Δ_k on S and w ← w − η_s v.
-    S is all who are available, or with `clients` = m a uniform sample of m of them. Removes the variance of sampling,
-    not client drift. Where clients are away unequally often v is biased while y changes; with full gradients its fixed
-    point is the optimum all the same. `fedstale` with β = 1 has the weights α_k / π̂_k, unbiased for any π. With α = 1/N
-    this is the paper's equation; y is kept per unit of the local rate. A round in which nobody is there steps along the
+    v = Σ_j α_j y_j + Σ_{k∈S} q_k (Δ_k − y_k) with the old y, q_k = α_k N/|S|; then y_k ← Δ_k on S and w ← w − η_s v. S
+    is all available clients, or with `clients` = m a uniform sample of m of them. Removes the variance of sampling, not
+    client drift. Where availability is unequal v is biased while y changes; with full gradients the fixed point is
+    still the optimum. `fedstale` with β = 1 has the weights α_k / π̂_k, unbiased for any π. With α_k = 1/N this is the
+    paper's equation; y is kept per unit of the local rate. In a round without available clients the step follows the
     memory: v = Σ_j α_j y_j.
+
+    Args:
+        clients: m, the largest number of clients per round; all available clients by default
     """
     participation = Everyone("scaled") if clients is None else UniformSample(clients, "scaled")
     solver = Sgd(rate, work, schedule)

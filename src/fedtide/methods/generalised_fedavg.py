@@ -1,4 +1,4 @@
-"""Generalised FedAvg: amplify what a period of rounds achieved."""
+"""Generalised FedAvg: amplify the change over a period of rounds."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -14,7 +14,7 @@ from fedtide.work import Steps
 @method(
     title="Generalised FedAvg",
     purpose="taking turns",
-    facts=Facts(unbiased="over a period in which everybody takes part equally often", server_models=2),
+    facts=Facts(unbiased="over a period in which all clients take part equally often", server_models=2),
     bibtex="""
     @inproceedings{wang2022unified,
       title = {A Unified Analysis of Federated Learning with Arbitrary Client Participation},
@@ -31,11 +31,15 @@ def generalised_fedavg(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """FedAvg with small steps, and a long one along what each period of rounds achieved.
+    """FedAvg, with the change of the model over each period of rounds amplified.
 
     w ← w − η_s Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α, and after every `period` = P rounds w ← w_P + γ (w − w_P), w_P the
-    model P rounds ago. The long step weighs clients as the whole period does: made for participation that evens out
-    over P rounds, such as cyclic. γ = 1 is FedAvg.
+    model P rounds ago. The long step weights clients as the whole period does: for participation that is even over P
+    rounds, such as cyclic participation. γ = 1 is FedAvg.
+
+    Args:
+        period: P, the number of rounds of a period
+        factor: γ, the amplification of a period's step; 1 changes nothing
     """
     server = Amplified(Optimiser(rate=server_rate), period, factor)
     solver = Sgd(rate, work, schedule)

@@ -17,7 +17,7 @@ from fedtide.work import Steps
     title="Local adaptive",
     purpose="different devices",
     facts=Facts(
-        unbiased="everybody takes part",
+        unbiased="all clients take part",
         extra_up="d (the sum of its preconditioners), with correct; 2d more each way with state = 'averaged'",
     ),
     bibtex="""
@@ -40,14 +40,23 @@ def local_adaptive(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Clients take Adam or AdaGrad steps, and the average corrects for their different preconditioners.
+    """Use Adam or AdaGrad at the clients, and correct the average for their different preconditioners.
 
-    Δ_k = η Σ_j P_k^(j) g_k^(j) with diagonal P; P̄_k = Σ_j P_k^(j) counts momentum's coefficients, too. With `correct`
-    w ← w − η_s (Σ_{k∈S} q_k η P̄_k) ⊙ Σ_{k∈S} q_k Δ_k ⊘ (η P̄_k), q_k = α_k / Σ_S α; without, w ← w − η_s Σ_S q_k Δ_k,
-    which optimises another mix of the clients in each coordinate. The clients' moments are `restarted` each round,
-    `persistent` (2d floats in every client) or `averaged` (2d floats up and down). Equal P̄_k make both the same.
-    Kept moments go with `correct` only at b1 = 0: else Δ_k holds gradients of earlier rounds. The correction is
-    FedNova's, coordinate by coordinate: our reading of the paper; as there, it is whole when everybody takes part.
+    Δ_k = η Σ_j P_k^(j) g_k^(j) with diagonal P; P̄_k = Σ_j P_k^(j) includes momentum's coefficients. With `correct` w ←
+    w − η_s (Σ_{k∈S} q_k η P̄_k) ⊙ Σ_{k∈S} q_k Δ_k ⊘ (η P̄_k), q_k = α_k / Σ_S α; without, w ← w − η_s Σ_S q_k Δ_k,
+    which optimises a different mix of the clients in each coordinate. The clients' moments are `restarted` each round,
+    `persistent` (2d floats in every client) or `averaged` (2d floats up and down). With equal P̄_k both are the same.
+    Moments kept between rounds allow `correct` only at b1 = 0: otherwise Δ_k contains gradients of earlier rounds. The
+    correction is FedNova's, coordinate by coordinate: our reading of the paper; as there, it is exact when all clients
+    take part.
+
+    Args:
+        algorithm: the clients' optimiser
+        b1: the decay of the mean of the gradients
+        b2: the decay of the mean of the squares; 0.99 by default, for Adam only
+        epsilon: ε, the size below which gradients count as small
+        state: how the clients' moments are kept between rounds
+        correct: whether to correct for different preconditioners
     """
     solver = Adaptive(rate, algorithm, b1, b2, epsilon, state, work, schedule)
     flag("correct", correct)

@@ -1,4 +1,4 @@
-"""MIFA: the mean of everybody's latest update."""
+"""MIFA: the mean of all clients' latest updates."""
 
 from fedtide.aggregation import LatestUpdates
 from fedtide.estimators import Blind
@@ -30,12 +30,16 @@ def mifa(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Step along everybody's latest update, whoever is there.
+    """Step along the mean of all clients' latest updates, available or not.
 
     y_k ← Δ_k for all available k, then w ← w − η_s Σ_j α_j y_j. No estimate of availability is needed; the direction is
-    biased by staleness only, and a round in which nobody is there steps along the memory. The paper has everybody there
-    in the first round, and its code waits until every client has been there once: that is `wait`. Without it (the
-    default here, since one client that never comes would stop everything) who was not yet there counts 0.
+    biased by staleness only, and in a round without available clients the step follows the memory. In the paper all
+    clients take part in the first round, and its code waits until every client has been available once: that is `wait`.
+    Without it (the default, since one client that is never available would block all others) a client counts 0 until it
+    has taken part.
+
+    Args:
+        wait: wait until every client has been available once
     """
     solver, memory = Sgd(rate, work, schedule), LatestUpdates(1.0, wait)
     return Method("mifa", Blind(), Everyone("fixed"), solver, memory, Optimiser(rate=server_rate))

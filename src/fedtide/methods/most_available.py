@@ -1,4 +1,4 @@
-"""Only the clients that are there most."""
+"""Only the most available clients."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Bayesian
@@ -15,7 +15,7 @@ from fedtide.work import Steps
 @method(
     title="More available",
     purpose="weights for the absent",
-    facts=Facts(unbiased="never: blind to the clients it drops", needs_estimates=True, server_scalars=True),
+    facts=Facts(unbiased="never: it ignores the excluded clients", needs_estimates=True, server_scalars=True),
     bibtex=BIBTEX,
 )
 def most_available(
@@ -26,12 +26,13 @@ def most_available(
     schedule: Schedule = Constant(),
     estimator: Estimator = Bayesian(),
 ) -> Method:
-    """Keep the more available clients and weigh them by the inverse of their availability.
+    """Keep the more available clients and weight them by the inverse of their availability.
 
-    w ← w − η_s Σ_{k∈A∩K} (α_k / π̂_k) Δ_k, K the `fraction` of the clients with the largest π̂. Converges fast, to the
-    optimum of the kept clients only.
+    w ← w − η_s Σ_{k∈A∩K} (α_k / π̂_k) Δ_k, K the `fraction` of the clients with the largest π̂. Converges fast, but to
+    the optimum of the kept clients.
+
+    Args:
+        fraction: the fraction of the clients that is kept
     """
-    policy = MostAvailable(fraction)
-    return Method(
-        "most_available", estimator, policy, Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate)
-    )
+    policy, solver = MostAvailable(fraction), Sgd(rate, work, schedule)
+    return Method("most_available", estimator, policy, solver, WeightedSum(), Optimiser(rate=server_rate))

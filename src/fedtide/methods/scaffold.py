@@ -33,13 +33,13 @@ from fedtide.work import Steps
 def scaffold(
     rate: float = 0.1, server_rate: float = 1.0, work: Work = Steps(), schedule: Schedule = Constant()
 ) -> Method:
-    """Correct every local gradient by what the client's and everybody's gradients were.
+    """Correct local gradients by each client's earlier gradient and the mean over all clients.
 
     w ← w − η_s Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α, with local steps along g − c_k + c. After them
     c_k⁺ = c_k − c + Δ_k / (η τ_k) (option II of the paper) and c ← c + Σ_S α_k (c_k⁺ − c_k), so c = Σ α_k c_k always.
-    Removes client drift: with full gradients it comes to rest at the optimum only, however many local steps and however
-    rarely some are there, as g_k = c_k then and c = 0. On the way it learns for the available, with old corrections
-    where clients are rare. The first round is FedAvg's.
+    Removes client drift: with full gradients its only fixed point is the optimum (there g_k = c_k and c = 0), however
+    many local steps and however rarely some clients are available. Before that it is biased towards available clients,
+    and the corrections of rarely available clients are old. The first round is FedAvg's.
     """
     solver = ControlVariate(Sgd(rate, work, schedule))
     return Method("scaffold", Blind(), Everyone(), solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -1,4 +1,4 @@
-"""Federated learning as stochastic approximation: local rates that fall."""
+"""Federated learning as stochastic approximation: decreasing local rates."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Blind
@@ -31,15 +31,18 @@ def stochastic_approximation(
     unit: Unit = "epochs",
     work: Work = Steps(),
 ) -> Method:
-    """FedAvg with equal weights and local rates that fall as 1/n.
+    """FedAvg with equal weights and local rates that decrease as 1/n.
 
     w ← w − η_s Σ_{k∈S} Δ_k / |S| after local steps of rate a_n = η / (⌊n / `every`⌋ + 1)^δ, δ the `power`, n counted in
     `unit` from 0. `every` = 1 is a_n = η/n for n from 1; `every` = the epochs of a round is η / (round + 1), constant
-    within a round. With everybody there the models go to the minimiser of the mean of the F_k, where a constant rate
-    keeps a drift; the theory asks for ¾ < δ ≤ 1. δ = 0 is FedAvg with equal weights. The paper counts iterations in its
-    theory and epochs in its experiments: hence the default.
+    within a round. With all clients available the models converge to the minimiser of the mean of the F_k, where a
+    constant rate leaves client drift; the theory requires ¾ < δ ≤ 1. δ = 0 is FedAvg with equal weights. The paper
+    counts iterations in its theory and epochs in its experiments, which are the default.
+
+    Args:
+        power: δ, the exponent of the decrease; ¾ < δ ≤ 1 in theory
+        every: the number of units with the same rate
+        unit: the unit that is counted
     """
-    solver = Sgd(rate, work, PowerDecay(power, unit, every))
-    return Method(
-        "stochastic_approximation", Blind(), Everyone("equal"), solver, WeightedSum(), Optimiser(rate=server_rate)
-    )
+    solver, server = Sgd(rate, work, PowerDecay(power, unit, every)), Optimiser(rate=server_rate)
+    return Method("stochastic_approximation", Blind(), Everyone("equal"), solver, WeightedSum(), server)

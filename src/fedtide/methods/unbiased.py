@@ -1,4 +1,4 @@
-"""Inverse-availability weights for everybody who is there."""
+"""Inverse-availability weights for the available clients."""
 
 from fedtide.aggregation import WeightedSum
 from fedtide.estimators import Bayesian
@@ -25,11 +25,10 @@ def unbiased(
     schedule: Schedule = Constant(),
     estimator: Estimator = Bayesian(),
 ) -> Method:
-    """Weigh everybody who is there by the inverse of their availability.
+    """Weight each available client by the inverse of its availability.
 
-    w ← w − η_s Σ_{k∈A} (α_k / π̂_k) Δ_k. The expected direction is Σ α_k Δ_k when π̂ = π; a client that is rarely there
-    arrives with a large weight, and persistence makes its absences long.
+    w ← w − η_s Σ_{k∈A} (α_k / π̂_k) Δ_k. The expected direction is Σ α_k Δ_k when π̂ = π; rarely available
+    clients have large weights, and correlation makes their absences long.
     """
-    return Method(
-        "unbiased", estimator, Unbiased(), Sgd(rate, work, schedule), WeightedSum(), Optimiser(rate=server_rate)
-    )
+    solver = Sgd(rate, work, schedule)
+    return Method("unbiased", estimator, Unbiased(), solver, WeightedSum(), Optimiser(rate=server_rate))

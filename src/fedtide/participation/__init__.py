@@ -1,17 +1,18 @@
-"""Participation policies: whom to invite this round, and with what weight."""
+"""Participation policies: which clients to invite in a round, and with what weights."""
 
 from fedtide.participation.correlation_aware import CorrelationAware, correlation_aware_weights
 from fedtide.participation.cyclic_groups import CyclicGroups
 from fedtide.participation.everyone import Everyone
 from fedtide.participation.graph_spread import GraphSpread
 from fedtide.participation.highest_loss import HighestLoss
+from fedtide.participation.least_available import LeastAvailable
 from fedtide.participation.least_recent import LeastRecent
 from fedtide.participation.most_available import MostAvailable
 from fedtide.participation.normalised_inverse import NormalisedInverse
 from fedtide.participation.rate_tracking import RateTracking
 from fedtide.participation.sample_with_replacement import SampleWithReplacement
 from fedtide.participation.separated import Separated
-from fedtide.participation.subsample import Subsample
+from fedtide.participation.subsample import SampleFirst, Subsample
 from fedtide.participation.unbiased import Unbiased
 from fedtide.participation.uniform_sample import UniformSample
 
@@ -21,10 +22,12 @@ __all__ = [
     "Everyone",
     "GraphSpread",
     "HighestLoss",
+    "LeastAvailable",
     "LeastRecent",
     "MostAvailable",
     "NormalisedInverse",
     "RateTracking",
+    "SampleFirst",
     "SampleWithReplacement",
     "Separated",
     "Subsample",

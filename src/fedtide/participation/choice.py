@@ -1,4 +1,4 @@
-"""Choosing the best few among those allowed."""
+"""Selecting the best of the allowed clients."""
 
 import jax
 import jax.numpy as jnp
@@ -6,9 +6,9 @@ from jax import Array
 
 
 def largest(score: Array, allowed: Array, count: int, limit: Array | None = None) -> Array:
-    """Mask of the `count` largest scores among the allowed; ties by index; fewer where fewer are allowed.
+    """Mask of the `count` largest scores among the allowed clients; ties by index; fewer where fewer are allowed.
 
-    `limit`, at most `count`, may be traced: only so many are taken then. A score of −∞ is never chosen.
+    `limit`, at most `count`, reduces the number selected and may be traced. A score of −∞ is never selected.
     """
     count = min(count, len(score))
     best, chosen = jax.lax.top_k(jnp.where(allowed, score, -jnp.inf), count)
@@ -19,18 +19,19 @@ def largest(score: Array, allowed: Array, count: int, limit: Array | None = None
 
 
 def first(order: Array, ties: Array, allowed: Array, count: int) -> Array:
-    """Mask of the `count` allowed that come first by `order`, then by `ties` (random numbers, say), then by index.
+    """Mask of the first `count` allowed clients by `order`, then by `ties` (for instance random numbers), then by
+    index.
 
-    Any order will do, infinite too; what is not a number comes last.
+    `order` may be infinite; NaN comes last.
     """
     ranked = jnp.lexsort((ties, order, ~allowed))[:count]
     return jnp.zeros(len(order), bool).at[ranked].set(allowed[ranked])
 
 
 def race(importance: Array, numbers: Array) -> Array:
-    """A score whose d largest are a sample of d without replacement, with probabilities ∝ importance.
+    """A score whose d largest values are a sample of d clients without replacement, with probabilities ∝ importance.
 
-    Exponential clocks of rate α_k: the first to ring is k with probability α_k / Σ α, and so on among the others.
-    `numbers` are uniform in [0, 1). Without importance the score is −∞.
+    Exponential clocks of rate α_k: the first to ring is k's with probability α_k / Σ α, and so on among the others.
+    `numbers` are uniform in [0, 1). The score is −∞ for clients of importance 0.
     """
     return jnp.where(importance > 0, jnp.log1p(-numbers) / jnp.where(importance > 0, importance, 1), -jnp.inf)

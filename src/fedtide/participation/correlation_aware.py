@@ -1,46 +1,46 @@
-"""CA-Fed: leave out persistently absent clients while the gain in convergence outweighs the bias."""
+"""CA-Fed: exclude persistently absent clients while the gain in convergence outweighs the bias."""
 
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from fedtide.declared import CaFed, Weighting
 from fedtide.errors import check_one_of, flag, number, require
 from fedtide.participation.base import Policy
-from fedtide.types import Decision, Observation, Population, part
+from fedtide.types import Decision, Observation, Population, QueriedLosses, derived, part
 
 Optimum = Literal["zero", "oracle", "running_min"]
-"""What stands for the smallest losses F*: see `CorrelationAware`."""
+"""The estimate of the smallest losses F*: see `CorrelationAware`."""
 
 
 class Losses(NamedTuple):
-    importance: Array  # [N] α
-    optimum: Array  # [N] F̂*
+    optimum: Any  # [N] smallest F̂ so far; () unless it stands for F*
     loss: Array  # [N] F̂
-    seen: Array  # [N] bool: reported a loss at least once
+    reported: Array  # [N] bool: has reported a loss at least once
 
 
 @part
 class CorrelationAware(Policy):
     """q_k = α_k / π̂_k on the kept clients, 0 on the excluded; available clients with q_k > 0 are invited.
 
-    A client is excluded when the surrogate ε̂(q) = Σ p_k (F̂_k − F̂*_k) + 4κ̄² TV²(α, p) Γ̂ falls by at least
-    `threshold`, tried in the order of descending |λ̂|, then of ascending π̂, from scratch each round and over all
-    clients. p_k = π̂_k q_k / Σ π̂_j q_j and Γ̂ = max_k (F̂_k − F̂*_k). Biased by design, by TV(α, p); unbiased with
-    κ̄² → ∞ and π̂ = π. Survivors keep α_k / π̂_k: the step shrinks with the kept mass.
+    A client is excluded when that reduces the surrogate ε̂(q) = Σ p_k (F̂_k − F̂*_k) + 4κ̄² TV²(α, p) Γ̂ by at least
+    `threshold`. Clients are tried in the order of descending |λ̂|, then of ascending π̂, in every round anew and over
+    all clients. p_k = π̂_k q_k / Σ π̂_j q_j and Γ̂ = max_k (F̂_k − F̂*_k). Biased by design, by TV(α, p); unbiased with
+    κ̄² → ∞ and π̂ = π. Kept clients have weight α_k / π̂_k: the step shrinks with the kept importance.
 
     * `smoothing` is β of eq. (17), the weight of the new loss: F̂ ← (1−β) F̂ + β F. (The authors' code gives β to the
       old loss; its "β = 0" is 1 here.) A client's first loss replaces its placeholder.
-    * Losses are those of a training minibatch at the current model. A client never seen has the mean loss of those
-      seen in the first non-empty round.
+    * Losses are those of a training minibatch at the current model. A client that has not reported one has the mean
+      loss of the first non-empty round.
     * `optimum`: F̂* is 0 (`zero`), the true F*_k (`oracle`), or the smallest F̂_k so far (`running_min`). The last is
-      degenerate when all losses are at their minimum (Γ̂ = 0): every exclusion would then be "no worse", so nobody is
+      degenerate when all losses are at their minimum (Γ̂ = 0): no exclusion would then increase ε̂, so no client is
       excluded in such a round.
     * `strict`: exclude only if ε̂ falls by more than `threshold`; otherwise equality excludes too.
-    * An empty round changes no loss and invites nobody. Sampling among the invited (the paper's H2) is `Subsample`; α
-      by data size (H3) is the problem's importance.
+    * An empty round changes no loss and invites no client. Sampling among the invited (the paper's H2) is `Subsample`;
+      α by data size (H3) is the problem's importance.
 
     Reference: Rodio, Faticanti, Marfoq, Neglia and Leonardi, "Federated learning under heterogeneous and correlated
     client availability", IEEE/ACM ToN 2024.
@@ -53,65 +53,57 @@ class CorrelationAware(Policy):
     strict: bool = False
 
     def __post_init__(self):
-        number("participation.kappa_squared", self.kappa_squared, low=0, infinite=True)  # ∞ excludes nobody
+        number("participation.kappa_squared", self.kappa_squared, low=0, infinite=True)  # ∞ excludes no client
         number("participation.smoothing", self.smoothing, above=0, high=1)
         number("participation.threshold", self.threshold, low=0)
         check_one_of("participation.optimum", self.optimum, Optimum)
         flag("participation.strict", self.strict)
 
-    @property
-    def needs_estimates(self) -> bool:
-        return True
+    needs_estimates: ClassVar[bool] = True
+    needs_correlation: ClassVar[bool] = True
+    needs_losses: ClassVar[QueriedLosses] = "minibatch"
+    needs_optimum: ClassVar[bool] = derived(lambda self: self.optimum == "oracle")
 
-    @property
-    def needs_correlation(self) -> bool:
-        return True
-
-    @property
-    def needs_losses(self) -> Literal["minibatch"]:
-        return "minibatch"
-
-    @property
-    def needs_optimum(self) -> bool:
-        return self.optimum == "oracle"
+    def in_theory(self, importance: np.ndarray, availability: np.ndarray, inverse: np.ndarray) -> Weighting:
+        if self.optimum == "running_min":
+            note = "With F* as the running minimum, CA-Fed's exclusions depend on the run and are not predicted."
+            return Weighting(note=note)
+        oracle = self.optimum == "oracle"
+        return Weighting(inverse, ca_fed=CaFed(float(self.kappa_squared), float(self.threshold), self.strict, oracle))
 
     def init(self, population: Population) -> Losses:
+        known = self.optimum != "oracle" or population.optimum is not None
+        require(known, "participation.optimum", "oracle", "zero or running_min: this run has no F*")
         zero = jnp.zeros_like(population.importance)
-        optimum = {"zero": zero, "running_min": zero + jnp.inf, "oracle": population.optimum}[self.optimum]
-        require(optimum is not None, "participation.optimum", "oracle", "zero or running_min: this run has no F*")
-        return Losses(population.importance, jnp.asarray(optimum, zero.dtype), zero, jnp.zeros(len(zero), bool))
+        smallest = zero + jnp.inf if self.optimum == "running_min" else ()
+        return Losses(smallest, zero, jnp.zeros(len(zero), bool))
 
-    def decide(self, state: Losses, seen: Observation) -> tuple[Decision, Losses]:
-        state = self._remember(state, seen)
-        gap = state.loss - state.optimum
+    def decide(self, state: Losses, observation: Observation) -> tuple[Decision, Losses]:
+        state = self._remember(state, observation)
+        importance = observation.population.importance
+        smallest = {"zero": 0, "oracle": observation.population.optimum, "running_min": state.optimum}
+        gap = state.loss - smallest[self.optimum]
         if self.optimum == "running_min":
-            gap = jnp.where(state.seen, gap, 0)
-        kept = exclude(
-            state.importance,
-            seen.estimate.availability,
-            seen.estimate.correlation,
-            gap,
-            self.kappa_squared,
-            self.threshold,
-            strict=self.strict,
-        )
+            gap = jnp.where(state.reported, gap, 0)
+        settings = self.kappa_squared, self.threshold
+        kept = exclude(importance, *observation.estimate, gap, *settings, strict=self.strict)
         if self.optimum == "running_min":
-            kept = kept | ((gap.max() <= 0) & (state.importance > 0))
-        invited = seen.available & kept
-        return Decision(invited, jnp.where(invited, state.importance / seen.estimate.availability, 0)), state
+            kept = kept | ((gap.max() <= 0) & (importance > 0))
+        invited = observation.available & kept
+        return Decision(invited, jnp.where(invited, importance / observation.estimate.availability, 0)), state
 
-    def _remember(self, state: Losses, seen: Observation) -> Losses:
-        new = seen.asked & ~state.seen
-        smooth = (1 - self.smoothing) * state.loss + self.smoothing * seen.loss
-        loss = jnp.where(new, seen.loss, jnp.where(seen.asked, smooth, state.loss))
-        mean = jnp.where(seen.asked, seen.loss, 0).sum() / jnp.maximum(seen.asked.sum(), 1)
-        first = ~state.seen.any() & seen.asked.any()
-        known = state.seen | seen.asked
+    def _remember(self, state: Losses, observation: Observation) -> Losses:
+        new = observation.asked & ~state.reported
+        smooth = (1 - self.smoothing) * state.loss + self.smoothing * observation.loss
+        loss = jnp.where(new, observation.loss, jnp.where(observation.asked, smooth, state.loss))
+        mean = jnp.where(observation.asked, observation.loss, 0).sum() / jnp.maximum(observation.asked.sum(), 1)
+        first = ~state.reported.any() & observation.asked.any()
+        known = state.reported | observation.asked
         loss = jnp.where(first & ~known, mean, loss)
         optimum = state.optimum
         if self.optimum == "running_min":
-            optimum = jnp.where(seen.asked, jnp.minimum(optimum, loss), optimum)
-        return Losses(state.importance, optimum, loss, known)
+            optimum = jnp.where(observation.asked, jnp.minimum(optimum, loss), optimum)
+        return Losses(optimum, loss, known)
 
 
 def correlation_aware_weights(
@@ -132,7 +124,7 @@ def correlation_aware_weights(
     [0.56, 0.0]
     """
     alpha, pi, lam, gap = (np.asarray(v, np.float64) for v in (importance, availability, correlation, loss_gap))
-    require(alpha.ndim == 1 and len(alpha) > 0, "importance", alpha.shape, "a vector, one entry a client")
+    require(alpha.ndim == 1 and len(alpha) > 0, "importance", alpha.shape, "a vector, one entry per client")
     for name, value in (("availability", pi), ("correlation", lam), ("loss_gap", gap)):
         require(value.shape == alpha.shape, f"shape of {name}", value.shape, f"{alpha.shape}, as importance")
         require(bool(np.isfinite(value).all()), name, value, "finite")
@@ -183,30 +175,42 @@ def exclude(
 
     def sweep(order: Array, kept: Array, carry: _Sums) -> tuple[Array, _Sums]:
         inputs = (importance[order], gap[order], kept[order])
-        # A GPU spends its time on starting each step: many in one kernel.
+        # On a GPU launching a step takes longer than the step: many steps per kernel.
         carry, out = jax.lax.scan(consider, carry, inputs, unroll=1 if jax.default_backend() == "cpu" else 32)
         return kept.at[order].set(inputs[2] & ~out), carry
 
     kept = importance > 0
     zero = jnp.zeros((), gap.dtype)
     carry = _Sums(zero, zero, mean, zero, kept.sum())
-    kept, carry = sweep(jnp.argsort(-jnp.abs(correlation), stable=True), kept, carry)
-    kept, _ = sweep(jnp.argsort(availability, stable=True), kept, carry)
+    kept, carry = sweep(_order(-jnp.abs(correlation)), kept, carry)
+    kept, _ = sweep(_order(availability), kept, carry)
     return kept
 
 
-class _Sums(NamedTuple):
-    """What changes with each exclusion; sums carry what rounding lost, as a million small terms need in float32."""
+def _order(key: Array) -> Array:
+    """Clients by ascending key in [−1, 1]; those whose keys differ by rounding alone, by their number.
 
-    removed: Array  # R = 1 − S, the mass of the excluded
+    Equal counts of different rounds, such as 1/2 and 3/6, are one estimate, but not always one floating-point number.
+    """
+    key = jnp.asarray(key)
+    order = jnp.argsort(key, stable=True)
+    apart = jnp.diff(key[order], prepend=-jnp.inf) > 8 * jnp.finfo(key.dtype).eps
+    rank = jnp.zeros(len(key), jnp.int32).at[order].set(jnp.cumsum(apart, dtype=jnp.int32))
+    return jnp.argsort(rank, stable=True)
+
+
+class _Sums(NamedTuple):
+    """What changes with each exclusion. Sums are compensated: a million small terms would lose digits in float32."""
+
+    removed: Array  # R = 1 − S, the importance of the excluded clients
     removed_lost: Array
     mean: Array  # ḡ
     mean_lost: Array
-    left: Array  # clients kept
+    left: Array  # number of clients kept
 
 
 def _add(total: Array, lost: Array, term: Array) -> tuple[Array, Array]:
-    """Kahan's sum: (total + term, what rounding lost)."""
+    """Kahan's compensated sum: (total + term, rounding error)."""
     term = term - lost
     new = total + term
     return new, (new - total) - term

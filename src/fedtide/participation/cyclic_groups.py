@@ -1,21 +1,21 @@
 """Groups of clients that are invited in turn."""
 
 import jax.numpy as jnp
-from jax import Array
 
-from fedtide.errors import check_one_of, require, whole
+from fedtide.errors import require
 from fedtide.participation.base import Weighed, Weights, weigh
 from fedtide.participation.choice import largest
-from fedtide.types import Decision, Observation, Population, part
+from fedtide.types import Decision, Observation, Population, check_whole, part
 
 
 @part
 class CyclicGroups(Weighed):
-    """In round t those of group t mod K̄ who are available, or `clients` of them uniformly; weights as `UniformSample`.
+    """In round t the available clients of group t mod K̄, or `clients` of them uniformly; weights as in
+    `UniformSample`.
 
-    `groups` = K̄: equal groups of consecutive clients, up to one client, always in the same order. Over a whole cycle
-    with everybody available each client counts the same; within a round the direction is that of one group, so it is
-    biased where groups differ. K̄ = 1 is `UniformSample`, or `Everyone` without `clients`.
+    `groups` = K̄: groups of consecutive clients, equal up to one client, always in the same order. Over a cycle in
+    which all clients are available each one counts the same; within a round the direction is that of one group, so it
+    is biased where groups differ. K̄ = 1 is `UniformSample`, or `Everyone` without `clients`.
 
     Reference: Cho et al., "On the convergence of federated averaging with cyclic client participation", ICML 2023.
     """
@@ -25,23 +25,20 @@ class CyclicGroups(Weighed):
     weights: Weights = "equal"
 
     def __post_init__(self):
-        object.__setattr__(self, "groups", whole("participation.groups", self.groups, 1))
-        if self.clients is not None:
-            object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
-        check_one_of("participation.weights", self.weights, Weights)
+        super().__post_init__()
+        check_whole(self, "participation", groups=1)
 
-    def init(self, population: Population) -> Array:
+    def init(self, population: Population) -> tuple[()]:
         clients = len(population.importance)
-        require(self.groups <= clients, "participation.groups", self.groups, f"at most {clients}, the clients")
-        return population.importance
+        wanted = f"at most {clients}, the number of clients"
+        require(self.groups <= clients, "participation.groups", self.groups, wanted)
+        return ()
 
-    def decide(self, state: Array, seen: Observation) -> tuple[Decision, Array]:
-        client = jnp.arange(len(state))
-        turn = jnp.asarray(seen.round, jnp.int32) % self.groups
-        invited = seen.available & (client * self.groups // len(state) == turn)
+    def decide(self, state: tuple[()], observation: Observation) -> tuple[Decision, tuple[()]]:
+        clients = len(observation.available)
+        client = jnp.arange(clients)
+        turn = jnp.asarray(observation.round, jnp.int32) % self.groups
+        invited = observation.available & (client * self.groups // clients == turn)
         if self.clients is not None:
-            invited = largest(seen.stream.uniform(client), invited, self.clients)
-        return Decision(invited, weigh(self.weights, state, invited)), state
-
-    def capacity(self, available: int) -> int:
-        return min(self.clients or available, available)
+            invited = largest(observation.stream.uniform(client), invited, self.clients)
+        return Decision(invited, weigh(self.weights, observation.population.importance, invited)), state

@@ -1,38 +1,38 @@
-"""Clients whose data lie far apart, chosen about equally often."""
+"""Clients with different data, selected about equally often."""
 
-from typing import Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import FedtideError, number, require, whole
+from fedtide.errors import FedtideError, check_one_each, number, require
 from fedtide.participation.base import Policy, weigh
-from fedtide.types import Decision, Observation, Population, part
+from fedtide.types import Decision, Observation, Population, Weighing, check_whole, part
 
-_MOST = 1000  # clients: distances are N² numbers, shortest paths N³ operations
+_MOST = 1000  # clients: N² distances, N³ operations for shortest paths
 
 
 class Graph(NamedTuple):
-    importance: Array  # [N] α
-    distance: Array  # [N, N] in [0, 1]
-    times: Array  # [N] rounds it was chosen
+    distance: Array  # [N, N] in [0, 1]: constant, but too expensive to compute in every round
+    times: Array  # [N] rounds in which it was selected
 
 
 @part
 class GraphSpread(Policy):
-    """S of `clients` available ones with a large a · D(S) − Σ_{k∈S} 2 (v_k − min v) / (N − 1); q_k = α_k / Σ_S α.
+    """A set S of `clients` available clients with a large a · D(S) − Σ_{k∈S} 2 (v_k − min v) / (N − 1); q_k = α_k / Σ_S
+    α.
 
-    D is the mean distance of two clients of S, v_k how often k was chosen, a is `spread`. a = 0 chooses those chosen
-    least, ties at random; a large a chooses clients with different data, however often. Found greedily, then improved
-    by swaps of one client while that helps (the authors solve it exactly, with a commercial solver). Biased, but less
-    so towards the available than a uniform sample.
+    D is the mean distance between two clients of S, v_k the number of times k was selected, a is `spread`. a = 0
+    selects the clients selected least, ties at random; a large a selects clients with different data, however often. A
+    greedy search, improved by swaps of one client while they help (the authors solve it exactly, with a commercial
+    solver). Biased towards available clients, but less than a uniform sample.
 
     Distances are shortest paths in the graph whose edges have length exp(−s²/`scale`), s the cosine similarity of two
     clients' label counts, an edge only where s ≥ `threshold`; then divided by the largest, which is also the distance
-    of the unconnected. This is the paper's oracle graph: the server must be allowed to know the label counts. Other
-    distances can be given (`distance` [N, N]). For at most 1,000 clients.
+    of unconnected clients. This is the paper's oracle graph: the server must know the label counts. Other distances can
+    be given (`distance` [N, N]). For at most 1,000 clients.
 
     Reference: Wang et al., "FedGS: federated graph-based sampling with arbitrary client availability", AAAI 2023.
     """
@@ -44,7 +44,7 @@ class GraphSpread(Policy):
     distance: Array | None = None
 
     def __post_init__(self):
-        object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
+        check_whole(self, "participation", clients=1)
         number("participation.spread", self.spread, low=0)
         number("participation.scale", self.scale, above=0)
         number("participation.threshold", self.threshold, low=0, high=1)
@@ -56,42 +56,32 @@ class GraphSpread(Policy):
             require(bool(fine), "participation.distance", self.distance, wanted)
             object.__setattr__(self, "distance", given)
 
-    @property
-    def counts_invitations(self) -> bool:
-        return True
-
-    @property
-    def weighing(self) -> Literal["fixed", "normalised", "free"]:
-        return "normalised"
+    counts_invitations: ClassVar[bool] = True
+    weighing: ClassVar[Weighing] = "normalised"
 
     def init(self, population: Population) -> Graph:
         clients = len(population.importance)
         if clients > _MOST:
             raise FedtideError(
-                f"participation GraphSpread: at most {_MOST:,} clients, not {clients:,}: it compares all"
+                f"participation GraphSpread: at most {_MOST:,} clients, not {clients:,}: it compares all pairs"
             )
-        return Graph(population.importance, self._distances(population), jnp.zeros(clients, jnp.int32))
+        return Graph(self._distances(population), jnp.zeros(clients, jnp.int32))
 
-    def decide(self, state: Graph, seen: Observation) -> tuple[Decision, Graph]:
-        clients = len(state.importance)
-        # A thousandth of a round, at random, decides between those who were chosen equally often.
-        ties = 1e-3 * seen.stream.uniform(jnp.arange(clients))
+    def decide(self, state: Graph, observation: Observation) -> tuple[Decision, Graph]:
+        clients = len(observation.available)
+        # A random thousandth of a round decides between clients that were selected equally often.
+        ties = 1e-3 * observation.stream.uniform(jnp.arange(clients))
         cost = (state.times - state.times.min() + ties) * (2 / max(clients - 1, 1))
-        count = jnp.minimum(seen.available.sum(), self.clients)
+        count = jnp.minimum(observation.available.sum(), self.clients)
         distance = state.distance * (2 * self.spread / jnp.maximum(count * (count - 1), 1))
-        invited = spread_apart(distance, cost, seen.available, min(self.clients, clients))
-        weight = weigh("ratio", state.importance, invited)
+        invited = spread_apart(distance, cost, observation.available, min(self.clients, clients))
+        weight = weigh("ratio", observation.population.importance, invited)
         return Decision(invited, weight), state._replace(times=state.times + invited)
-
-    def capacity(self, available: int) -> int:
-        return min(self.clients, available)
 
     def _distances(self, population: Population) -> Array:
         clients = len(population.importance)
         if self.distance is not None:
-            entries = len(self.distance)
-            allowed = f"one for each of {clients} clients"
-            require(entries == clients, "participation.distance", f"{entries} rows", allowed)
+            check_one_each("participation.distance", self.distance, clients)
             return jnp.asarray(self.distance, population.importance.dtype)
         if population.labels is None:
             raise FedtideError("participation GraphSpread: this problem has no labels to compare; give `distance`")
@@ -113,9 +103,9 @@ def shortest_paths(lengths: Array) -> Array:
 
 
 def spread_apart(distance: Array, cost: Array, allowed: Array, count: int) -> Array:
-    """Mask of `count` of the allowed (all, where fewer are) with a large Σ_{i<j} distance_ij − Σ_i cost_i.
+    """Mask of `count` allowed clients (all, where there are fewer) with a large Σ_{i<j} distance_ij − Σ_i cost_i.
 
-    Greedy, then at most `count` times the best swap of one chosen client for another, while that improves the sum.
+    Greedy, then at most `count` times the best swap of a selected client for another, while that improves the sum.
     """
     nobody = jnp.zeros(len(cost), bool)
 
@@ -125,13 +115,13 @@ def spread_apart(distance: Array, cost: Array, allowed: Array, count: int) -> Ar
         return chosen.at[best].set(chosen[best] | (gain[best] > -jnp.inf))
 
     def best_swap(chosen: Array) -> tuple[Array, Array]:
-        worth = distance @ chosen.astype(distance.dtype) - cost
-        # i leaves, j comes: j no longer has i to be far from.
+        value = distance @ chosen.astype(distance.dtype) - cost
+        # i leaves, j joins: the distance between j and i no longer counts.
         change = jnp.where(
-            chosen[:, None] & (allowed & ~chosen)[None, :], worth[None, :] - distance - worth[:, None], -jnp.inf
+            chosen[:, None] & (allowed & ~chosen)[None, :], value[None, :] - distance - value[:, None], -jnp.inf
         )
         out, come = jnp.unravel_index(jnp.argmax(change), change.shape)
-        better = change[out, come] > 8 * jnp.finfo(worth.dtype).eps * jnp.abs(worth[out])
+        better = change[out, come] > 8 * jnp.finfo(value.dtype).eps * jnp.abs(value[out])
         return better, jnp.where(better, chosen.at[out].set(False).at[come].set(True), chosen)
 
     def swap(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

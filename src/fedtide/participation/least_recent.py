@@ -1,27 +1,21 @@
-"""The clients that have been away longest."""
+"""The clients that were invited longest ago."""
 
-from typing import NamedTuple
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import check_one_of, whole
 from fedtide.participation.base import Weighed, Weights, weigh
 from fedtide.participation.choice import first
 from fedtide.types import Decision, Observation, Population, part
 
 
-class Rounds(NamedTuple):
-    importance: Array  # [N] α
-    last: Array  # [N] the round of the last invitation, −1 before the first
-
-
 @part
 class LeastRecent(Weighed):
-    """The `clients` available ones whose last round lies farthest back, those never invited first; ties at random.
+    """The `clients` available clients that were invited longest ago, those never invited first; ties at random.
 
-    Weights as `UniformSample`, by default fixed α_k: what a memory of updates needs (`LatestUpdates`), where it keeps
-    updates from growing stale. On its own it is biased towards the available.
+    Weights as in `UniformSample`, by default fixed α_k, as a memory of updates (`LatestUpdates`) needs them: there this
+    policy limits staleness. Without such a memory it is biased towards available clients.
 
     Reference: Yan et al., "Distributed non-convex optimization with sublinear speedup under intermittent client
     availability", 2020 (FedLaAvg).
@@ -30,22 +24,13 @@ class LeastRecent(Weighed):
     clients: int = 10
     weights: Weights = "fixed"
 
-    def __post_init__(self):
-        object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
-        check_one_of("participation.weights", self.weights, Weights)
+    counts_invitations: ClassVar[bool] = True
 
-    @property
-    def counts_invitations(self) -> bool:
-        return True
+    def init(self, population: Population) -> Array:
+        return jnp.full(len(population.importance), -1, jnp.int32)  # the round of the last invitation
 
-    def init(self, population: Population) -> Rounds:
-        return Rounds(population.importance, jnp.full(len(population.importance), -1, jnp.int32))
-
-    def decide(self, state: Rounds, seen: Observation) -> tuple[Decision, Rounds]:
-        ties = seen.stream.uniform(jnp.arange(len(state.last)))
-        invited = first(state.last, ties, seen.available, self.clients)
-        last = jnp.where(invited, jnp.asarray(seen.round, jnp.int32), state.last)
-        return Decision(invited, weigh(self.weights, state.importance, invited)), state._replace(last=last)
-
-    def capacity(self, available: int) -> int:
-        return min(self.clients, available)
+    def decide(self, state: Array, observation: Observation) -> tuple[Decision, Array]:
+        ties = observation.stream.uniform(jnp.arange(len(state)))
+        invited = first(state, ties, observation.available, self.clients)
+        last = jnp.where(invited, jnp.asarray(observation.round, jnp.int32), state)
+        return Decision(invited, weigh(self.weights, observation.population.importance, invited)), last

@@ -1,18 +1,22 @@
-"""The more available clients only."""
+"""Only the more available clients."""
+
+import math
+from typing import ClassVar
 
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
+from fedtide.declared import Weighting
 from fedtide.errors import number
 from fedtide.participation.base import Policy
-from fedtide.types import Decision, Observation, Population, part
+from fedtide.types import Decision, Observation, part
 
 
 @part
 class MostAvailable(Policy):
     """Keeps the `fraction` of clients with the largest π̂ (ties by client index); q_k = α_k / π̂_k on those.
 
-    Unbiased among the kept, blind to the rest: the long-run objective is Σ_kept α_k F_k / Σ_kept α_k.
+    Unbiased among the kept clients, ignores the others: the long-run objective is Σ_kept α_k F_k / Σ_kept α_k.
 
     Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
     IEEE/ACM ToN 2024 (its baseline "More available").
@@ -23,18 +27,18 @@ class MostAvailable(Policy):
     def __post_init__(self):
         number("participation.fraction", self.fraction, above=0, high=1)
 
-    @property
-    def needs_estimates(self) -> bool:
-        return True
+    needs_estimates: ClassVar[bool] = True
 
-    def init(self, population: Population) -> Array:
-        return population.importance
+    def in_theory(self, importance: np.ndarray, availability: np.ndarray, inverse: np.ndarray) -> Weighting:
+        kept = np.argsort(-availability, kind="stable")[: math.ceil(self.fraction * len(inverse) * (1 - 1e-6))]
+        return Weighting(np.where(np.isin(np.arange(len(inverse)), kept), inverse, 0))
 
-    def decide(self, state: Array, seen: Observation) -> tuple[Decision, Array]:
-        clients = len(state)
-        order = jnp.argsort(-seen.estimate.availability, stable=True)
+    def decide(self, state: tuple[()], observation: Observation) -> tuple[Decision, tuple[()]]:
+        clients = len(observation.available)
+        order = jnp.argsort(-observation.estimate.availability, stable=True)
         rank = jnp.zeros(clients, jnp.int32).at[order].set(jnp.arange(clients, dtype=jnp.int32))
         # Rounded down by a few units of float32, so that 0.3 · 100 keeps 30 and not ⌈30.000001⌉.
         kept = jnp.ceil(self.fraction * clients * (1 - 4 * jnp.finfo(jnp.float32).eps))
-        invited = seen.available & (rank < kept)
-        return Decision(invited, jnp.where(invited, state / seen.estimate.availability, 0)), state
+        invited = observation.available & (rank < kept)
+        weight = jnp.where(invited, observation.population.importance / observation.estimate.availability, 0)
+        return Decision(invited, weight), state

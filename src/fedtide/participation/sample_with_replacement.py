@@ -1,21 +1,22 @@
-"""Draws by importance, with replacement."""
+"""A sample with replacement, by importance."""
 
-from typing import Literal
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from fedtide.errors import whole
+from fedtide.declared import Weighting
 from fedtide.participation.base import Policy
-from fedtide.types import Decision, Observation, Population, part
+from fedtide.types import Decision, Observation, Weighing, check_whole, part
 
 
 @part
 class SampleWithReplacement(Policy):
     """`clients` draws of available clients with probabilities ∝ α_k; q_k = (times drawn) / `clients`.
 
-    Unbiased for any α when all are available: E[q_k] = α_k. A client that is drawn twice trains once and counts twice.
+    Unbiased for any α when all are available: E[q_k] = α_k. A client drawn twice trains once, with twice the weight.
 
     Reference: Li et al., "On the convergence of FedAvg on non-IID data", ICLR 2020 (scheme I).
     """
@@ -23,28 +24,23 @@ class SampleWithReplacement(Policy):
     clients: int
 
     def __post_init__(self):
-        object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
+        check_whole(self, "participation", clients=1)
 
-    @property
-    def weighing(self) -> Literal["fixed", "normalised", "free"]:
-        return "normalised"
+    weighing: ClassVar[Weighing] = "normalised"
 
-    def init(self, population: Population) -> Array:
-        return population.importance
+    def in_theory(self, importance: np.ndarray, availability: np.ndarray, inverse: np.ndarray) -> Weighting:
+        return Weighting(importance, normalised=True).sampled()
 
-    def decide(self, state: Array, seen: Observation) -> tuple[Decision, Array]:
-        weight = jnp.where(seen.available, state, 0)
-        names = jnp.arange(len(state))
+    def decide(self, state: tuple[()], observation: Observation) -> tuple[Decision, tuple[()]]:
+        weight = jnp.where(observation.available, observation.population.importance, 0)
+        names = jnp.arange(len(weight))
 
         def draw(i: Array) -> Array:
             # A race: the smallest of exponential times of rate α_k is k's with probability α_k / Σ α.
-            uniform = seen.stream.uniform(names, 1, start=12 + 4 * i)[:, 0]
+            uniform = observation.stream.uniform(names, 1, start=12 + 4 * i)[:, 0]
             time = jnp.where(weight > 0, -jnp.log1p(-uniform) / weight, jnp.inf)
             return jnp.argmin(time)
 
-        times = jnp.zeros_like(state).at[jax.lax.map(draw, jnp.arange(self.clients))].add(1)
-        times = jnp.where(weight > 0, times, 0)  # where nobody is there, nobody wins
+        times = jnp.zeros_like(weight).at[jax.lax.map(draw, jnp.arange(self.clients))].add(1)
+        times = jnp.where(weight > 0, times, 0)  # argmin has a winner even where no client is available
         return Decision(times > 0, times / self.clients), state
-
-    def capacity(self, available: int) -> int:
-        return min(self.clients, available)

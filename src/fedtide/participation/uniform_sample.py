@@ -1,17 +1,17 @@
 """A uniform sample of the available clients."""
 
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
-from fedtide.errors import check_one_of, whole
+from fedtide.declared import Weighting
 from fedtide.participation.base import Weighed, Weights, weigh
 from fedtide.participation.choice import largest
-from fedtide.types import Decision, Observation, Population, part
+from fedtide.types import Decision, Observation, part
 
 
 @part
 class UniformSample(Weighed):
-    """`clients` of the available, uniformly without replacement (all, where fewer are there).
+    """`clients` available clients, uniformly without replacement (all, if fewer are available).
 
     Weights of the sample S: `equal` 1/|S|; `scaled` α_k N/|S|, unbiased for any α when all are available;
     `ratio` α_k / Σ_S α, biased in general; `fixed` α_k. None corrects for unequal availability.
@@ -22,17 +22,12 @@ class UniformSample(Weighed):
     clients: int
     weights: Weights = "equal"
 
-    def __post_init__(self):
-        object.__setattr__(self, "clients", whole("participation.clients", self.clients, 1))
-        check_one_of("participation.weights", self.weights, Weights)
+    def in_theory(self, importance: np.ndarray, availability: np.ndarray, inverse: np.ndarray) -> Weighting:
+        if self.weights in ("ratio", "fixed"):
+            return super().in_theory(importance, availability, inverse)
+        return self.weighting(importance).sampled()  # all available clients are equally likely
 
-    def init(self, population: Population) -> Array:
-        return population.importance
-
-    def decide(self, state: Array, seen: Observation) -> tuple[Decision, Array]:
-        score = seen.stream.uniform(jnp.arange(len(state)))
-        invited = largest(score, seen.available, self.clients)
-        return Decision(invited, weigh(self.weights, state, invited)), state
-
-    def capacity(self, available: int) -> int:
-        return min(self.clients, available)
+    def decide(self, state: tuple[()], observation: Observation) -> tuple[Decision, tuple[()]]:
+        score = observation.stream.uniform(jnp.arange(len(observation.available)))
+        invited = largest(score, observation.available, self.clients)
+        return Decision(invited, weigh(self.weights, observation.population.importance, invited)), state

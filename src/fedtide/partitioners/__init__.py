@@ -1,4 +1,4 @@
-"""Partitioners: whose are which samples? Each returns one array of sample numbers a client."""
+"""Partitioners: they distribute samples over clients. Each returns one array of sample numbers per client."""
 
 from fedtide.partitioners.base import Partition, Partitioner
 from fedtide.partitioners.catalogue import CATALOGUE, Entry, find

@@ -1,4 +1,4 @@
-"""What partitioners give and share."""
+"""Types and shared code of partitioners."""
 
 import functools
 import inspect
@@ -11,7 +11,7 @@ from fedtide.errors import require
 
 
 class Partition(list[np.ndarray]):
-    """One array of sample numbers a client, no sample twice. `notes` say what the split could not give, or left out."""
+    """One array of sample numbers per client, no sample twice. `notes` state deviations from the requested split."""
 
     def __init__(self, parts: Iterable[np.ndarray], notes: Iterable[str] = ()):
         super().__init__(parts)
@@ -19,13 +19,14 @@ class Partition(list[np.ndarray]):
 
 
 class Partitioner(Protocol):
-    """Whose are which samples? `functools.partial(dirichlet, concentration=0.3)` is one; so is any such function."""
+    """Distributes samples over clients: any such function, such as `functools.partial(dirichlet,
+    concentration=0.3)`."""
 
     def __call__(self, labels: Any, clients: int, /, *, seed: int) -> Partition: ...
 
 
 def deferred(function: Callable[..., Any], *later: str) -> Callable[..., Callable[..., Any]]:
-    """A function of all arguments but `later`, which the function that it returns takes.
+    """A function of all arguments but `later`; it returns a function of these.
 
     >>> deferred(round, "number")(ndigits=1)(3.14)
     3.1
@@ -41,7 +42,7 @@ def deferred(function: Callable[..., Any], *later: str) -> Callable[..., Callabl
 
 
 def checked(labels: Any, clients: int, seed: int) -> np.ndarray:
-    """The labels as an array, once these arguments are in order."""
+    """The labels as an array, after checks of these arguments."""
     labels = np.asarray(labels)
     require(labels.ndim == 1 and labels.size > 0, "shape of labels", labels.shape, "(samples,), one or more")
     require(clients >= 1, "clients", clients, "1 or more")
@@ -50,9 +51,9 @@ def checked(labels: Any, clients: int, seed: int) -> np.ndarray:
 
 
 def shares(rng: np.random.Generator, count: int, concentration: float) -> np.ndarray:
-    """One draw of the symmetric Dirichlet law, in logarithms: no concentration is too small for it.
+    """One draw from the symmetric Dirichlet distribution, computed in logarithms, for any small concentration.
 
-    Gamma(a) has the law of Gamma(a + 1) U^(1/a), U uniform.
+    Gamma(a) has the distribution of Gamma(a + 1) U^(1/a), U uniform.
     """
     with np.errstate(over="ignore"):
         logs = np.log(rng.standard_gamma(concentration + 1, count)) + np.log1p(-rng.random(count)) / concentration
@@ -62,9 +63,9 @@ def shares(rng: np.random.Generator, count: int, concentration: float) -> np.nda
 
 
 def rounded(quotas: np.ndarray, total: int, ties: np.ndarray | None = None) -> np.ndarray:
-    """Whole numbers of that sum, in proportion to the quotas, by largest remainders.
+    """Whole numbers with this total, in proportion to the quotas, by largest remainders.
 
-    Equal remainders go by the order of `ties`, or by place.
+    Equal remainders are ordered by `ties`, or by position.
     """
     exact = total * np.asarray(quotas, float) / np.sum(quotas)
     counts = np.floor(exact).astype(np.int64)
@@ -84,3 +85,9 @@ def in_numbers(count: int, what: str) -> str:
     '1,200 samples'
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def empty_note(parts: list[np.ndarray]) -> list[str]:
+    """A note where clients have no samples."""
+    count = sum(len(mine) == 0 for mine in parts)
+    return [f"{count} of {in_numbers(len(parts), 'client')} got no samples"] if count else []

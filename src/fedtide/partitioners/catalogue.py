@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fedtide.errors import InvalidInput, one_of
+from fedtide.errors import check_one_of
 from fedtide.partitioners.base import Partition, Partitioner, deferred
 from fedtide.partitioners.clustered import clustered
 from fedtide.partitioners.dirichlet import dirichlet
@@ -16,7 +16,7 @@ from fedtide.partitioners.super_clusters import super_clusters
 
 
 class Entry(NamedTuple):
-    """A partitioner that can be asked for by name."""
+    """A partitioner with its name."""
 
     name: str
     split: Callable[..., Partition]  # of labels, clients, its arguments and a seed
@@ -41,6 +41,5 @@ CATALOGUE: dict[str, Entry] = {
 
 def find(name: str) -> Entry:
     """The catalogue's entry of that name."""
-    if name not in CATALOGUE:
-        raise InvalidInput("partition", name, one_of(name, CATALOGUE))
+    check_one_of("partition", name, CATALOGUE)
     return CATALOGUE[name]

@@ -1,4 +1,4 @@
-"""Clients of a place that resemble each other."""
+"""Clusters of clients with similar data."""
 
 from typing import Any
 
@@ -10,16 +10,24 @@ from fedtide.partitioners.dirichlet import mixed
 
 
 def clustered(
-    labels: Any, clients: int, clusters: int = 10, concentration: float | None = None, *, seed: int = 0
+    labels: Any,
+    clients: int,
+    clusters: int = 10,
+    concentration: float | None = None,
+    within: float | None = None,
+    *,
+    seed: int = 0,
 ) -> Partition:
-    """Gives every cluster of clients a mix of classes of its own, which its clients share; all sizes are equal (± 1).
+    """Gives each cluster of clients its own mix of classes, shared by its clients; all sizes are equal (± 1).
 
-    A cluster's mix is drawn ~ Dirichlet(`concentration`); where classes run out, clusters take what is left (a note
-    says how much). Without a concentration all clusters have the same mix, up to chance: the homogeneous setting. The
-    clients of a cluster are consecutive, as in `spatial_population`, whose clusters come and go together.
+    A cluster's mix is drawn ~ Dirichlet(`concentration`); where classes run out, clusters get the remaining samples (a
+    note says how many). Without a concentration all clusters have the same mix, up to chance: homogeneous clusters.
+    With `within`, each client draws its own mix ~ Dirichlet(`within`) from the samples of its cluster; otherwise the
+    clients of a cluster are alike. The clients of a cluster are consecutive, as in `spatial_population`, where a
+    cluster is available as a whole.
 
     Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability", IEEE/ACM ToN
-    2024, the study of spatial correlation.
+    2024, Sec. V-B, paragraph e.
     """
     labels = checked(labels, clients, seed)
     require(1 <= clusters <= clients, "clusters", clusters, f"in 1 … {clients}: one client or more in each")
@@ -30,11 +38,20 @@ def clustered(
     ends = np.cumsum(members)
     whole = np.array([sum(sizes[end - count : end]) for end, count in zip(ends, members, strict=True)])
     if concentration is None:
-        found = Partition(np.split(rng.permutation(len(labels)), np.cumsum(whole)[:-1]))
+        split = Partition(np.split(rng.permutation(len(labels)), np.cumsum(whole)[:-1]))
     else:
         check_concentration(concentration)
-        found = mixed(rng, labels, whole, concentration)
+        split = mixed(rng, labels, whole, concentration)
+    notes = [note.replace("client", "cluster") for note in split.notes]
+    if within is not None:
+        check_concentration(within)
     parts: list[np.ndarray] = []
-    for mine, end, count in zip(found, ends, members, strict=True):
-        parts += np.split(mine, np.cumsum(sizes[end - count : end])[:-1])
-    return Partition(parts, [note.replace("client", "cluster") for note in found.notes])
+    for number, (mine, end, count) in enumerate(zip(split, ends, members, strict=True)):
+        own = np.array(sizes[end - count : end])
+        if within is None:
+            parts += np.split(mine, np.cumsum(own)[:-1])
+        else:
+            clients_of = mixed(rng, labels[mine], own, within)
+            parts += [mine[indices] for indices in clients_of]
+            notes += [f"cluster {number}: {note}" for note in clients_of.notes]
+    return Partition(parts, notes)

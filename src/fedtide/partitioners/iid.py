@@ -9,7 +9,7 @@ from fedtide.partitioners.base import Partition, checked
 
 
 def iid(labels: Any, clients: int, *, seed: int = 0) -> Partition:
-    """Splits the samples over clients at random, whatever their labels, as evenly as possible.
+    """Splits the samples over clients at random, independent of labels, as evenly as possible.
 
     >>> [len(mine) for mine in iid([0, 1] * 5, 3)]
     [4, 3, 3]

@@ -1,19 +1,19 @@
-"""A few classes a client."""
+"""A few classes per client."""
 
 from typing import Any
 
 import numpy as np
 
 from fedtide.errors import require
-from fedtide.partitioners.base import Partition, checked, in_numbers
+from fedtide.partitioners.base import Partition, checked, empty_note, in_numbers
 
 
 def label_skew(labels: Any, clients: int, classes: int = 2, *, seed: int = 0) -> Partition:
-    """Gives each client samples of so many `classes` only, each class split evenly among those who have it.
+    """Gives each client samples of `classes` classes only, each class split evenly among the clients that have it.
 
-    Client after client takes the classes that fewest have so far, at random among equals: every class has as many
-    owners as any other (± 1). Where clients × classes is less than the number of classes, some are nobody's, and their
-    samples are left out (a note says so).
+    Each client in turn gets the classes that the fewest clients have so far, at random among equals: all classes have
+    the same number of clients (± 1). Where clients × classes is less than the number of classes, some classes belong to
+    no client, and their samples are left out (a note says so).
 
     Reference: McMahan et al., "Communication-efficient learning of deep networks from decentralized data", AISTATS
     2017, whose shards give a client about two classes.
@@ -34,7 +34,7 @@ def label_skew(labels: Any, clients: int, classes: int = 2, *, seed: int = 0) ->
             for client, share in zip(rng.permutation(mine), np.array_split(samples, len(mine)), strict=True):
                 parts[client].append(share)
     whole = [rng.permutation(np.concatenate(mine)) for mine in parts]
-    return Partition(whole, _notes(parts, owners, labels, known))
+    return Partition(whole, [*_notes(parts, owners, labels, known), *empty_note(whole)])
 
 
 def _notes(parts: list[list[np.ndarray]], owners: list[list[int]], labels: np.ndarray, known: np.ndarray) -> list[str]:
@@ -43,9 +43,8 @@ def _notes(parts: list[list[np.ndarray]], owners: list[list[int]], labels: np.nd
     if missing:
         left_out = int(np.isin(labels, missing).sum())
         listed = ", ".join(str(label) for label in missing)
-        notes.append(f"nobody has classes {listed}: {in_numbers(left_out, 'sample')} left out")
+        notes.append(f"no client has classes {listed}: {in_numbers(left_out, 'sample')} left out")
     short = sum(any(len(share) == 0 for share in mine) for mine in parts)
     if short:
-        notes.append(f"{in_numbers(short, 'client')} got fewer classes: too few samples to share")
-    empty = sum(all(len(share) == 0 for share in mine) for mine in parts)
-    return [*notes, f"{empty} of {in_numbers(len(parts), 'client')} got nothing"] if empty else notes
+        notes.append(f"{in_numbers(short, 'client')} got fewer classes: they have too few samples")
+    return notes

@@ -12,10 +12,10 @@ from fedtide.partitioners.dirichlet import check_smallest, filled
 def power_law(
     labels: Any, clients: int, exponent: float = 1.0, *, shuffled: bool = False, smallest: int = 1, seed: int = 0
 ) -> Partition:
-    """Gives client k a number of samples ∝ k^(−`exponent`), k = 1, 2, …, at random whatever their labels.
+    """Gives client k a number of samples ∝ k^(−`exponent`), k = 1, 2, …, at random, independent of labels.
 
-    The first client is the largest, unless `shuffled`. Who would get less than `smallest` is filled up by those who
-    have most. Exponent 0 is as even as possible.
+    The first client is the largest, unless `shuffled`. Clients with fewer than `smallest` samples get samples of the
+    largest clients. Exponent 0 is as even as possible.
     """
     labels = checked(labels, clients, seed)
     require(0 <= exponent < np.inf, "exponent", exponent, "0 or more, and finite")

@@ -1,4 +1,4 @@
-"""A pattern that only rare clients have."""
+"""Classes that only rarely available clients have."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ def rare_pattern(
 ) -> Partition:
     """Gives the classes of the pattern to the last `rare` clients only, and all other classes to the others only.
 
-    Within each of the two sets of clients the samples are dealt at random, and all have the same number; what does not
-    divide is dropped, as published (a note says how many). Number clients by how often they come, the rarest last, as
-    `random_access` lists its probabilities.
+    Within each of the two sets of clients samples are assigned at random, the same number to each client; the remainder
+    is dropped, as published (a note says how many). Clients should be numbered by availability, the rarest last, as in
+    the probabilities of `random_access`.
 
     Reference: Theodoropoulos, Nikolakakis and Kalogerias, "Federated learning under restricted user availability",
     2023: classes 8 and 9 of Fashion-MNIST at the 3 rarest of 30 users.

@@ -1,4 +1,4 @@
-"""Groups of classes that no client crosses."""
+"""Clients with classes of one group only."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from fedtide.partitioners.dirichlet import check_smallest, split
 GROUPS: dict[str, tuple[tuple[int, ...], ...]] = {
     "cifar10": ((0, 1, 8, 9), (2, 3, 4, 5, 6, 7)),  # vehicles, animals
     "fashion_mnist": ((0, 1, 3), (2, 4, 6, 8), (5, 7, 9)),
-    "stl10": ((2, 8, 9), (0, 1, 3, 4, 5, 6, 7)),  # the aeroplanes (0) are among the animals, as published
+    "stl10": ((2, 8, 9), (0, 1, 3, 4, 5, 6, 7)),  # aeroplanes (0) are grouped with animals, as published
 }
 """The published groups of classes, by data set."""
 
@@ -26,15 +26,15 @@ def super_clusters(
     smallest: int = 15,
     seed: int = 0,
 ) -> Partition:
-    """Gives each client samples of one group of classes only, by a Dirichlet law within the group (SC-DIR).
+    """Gives each client samples of one group of classes only, by a Dirichlet distribution within the group (SC-DIR).
 
     Of `clients`, group g of G gets a share ∝ (1/G) (1 + |g|/C) for its |g| of C classes, consecutive clients, at least
     one. `groups` are lists of classes that cover all labels, or the name of a published choice: "fashion_mnist",
-    "cifar10", "stl10". Where the published code draws again until everybody has `smallest` samples, clients are filled
-    up from those of their group who have most.
+    "cifar10", "stl10". Where the published code draws again until every client has `smallest` samples, here clients
+    get samples of the largest clients of their group.
 
-    Reference: Srihari et al., "Federated learning: a stochastic approximation approach", 2024, and the benchmark that
-    it takes the split from.
+    Reference: Srihari and Bhikkaji, "Stochastic approximation approach to federated machine learning", 2024, and the
+    benchmark of its split.
     """
     labels = checked(labels, clients, seed)
     check_concentration(concentration)
@@ -42,7 +42,7 @@ def super_clusters(
     classes = [label for group in chosen for label in group]
     require(len(set(classes)) == len(classes), "groups", groups, "disjoint")
     outside = np.setdiff1d(labels, classes)
-    require(len(outside) == 0, "groups", groups, f"a place for every class: {outside[:1]} is in none")
+    require(len(outside) == 0, "groups", groups, f"groups that contain every class: {outside[:1]} is in none")
     require(clients >= len(chosen), "clients", clients, f"{len(chosen)} or more: one for each group")
     counts = rounded(np.array([1 + len(group) / len(classes) for group in chosen]), clients)
     parts: list[np.ndarray] = []
@@ -64,7 +64,7 @@ def _groups(groups: str | Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...
     if groups == "cifar100":
         raise FedtideError(
             "groups = 'cifar100': the published five groups have 4, 7, 79, 6 and 4 classes, but which ones is not "
-            "known here; give the groups as lists of classes"
+            "known; give the groups as lists of classes"
         )
     if isinstance(groups, str):
         if groups not in GROUPS:

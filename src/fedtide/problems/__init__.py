@@ -2,9 +2,9 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fedtide.errors import InvalidInput, one_of
+from fedtide.errors import check_one_of
 from fedtide.problems.blobs import blobs
 from fedtide.problems.classification import Classification, ModelBuilder, classification
 from fedtide.problems.digits import digits
@@ -20,32 +20,24 @@ class Entry(NamedTuple):
     """A problem in the catalogue."""
 
     name: str
-    summary: str
     build: Callable[..., Problem]
 
-
-def _entry(name: str, build: Callable[..., Any]) -> Entry:
-    return Entry(name, (inspect.getdoc(build) or "").split("\n")[0], build)
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (inspect.getdoc(self.build) or "").split("\n")[0]
 
 
 CATALOGUE: dict[str, Entry] = {
-    name: _entry(name, build)
-    for name, build in {
-        "quadratic": random_quadratic,
-        "synthetic_leaf": synthetic_leaf,
-        "synthetic_clustered": synthetic_clustered,
-        "blobs": blobs,
-        "digits": digits,
-        "images": images,
-    }.items()
+    "quadratic": Entry("quadratic", random_quadratic),
+    **{b.__name__: Entry(b.__name__, b) for b in (synthetic_leaf, synthetic_clustered, blobs, digits, images)},
 }
-"""The problems that a configuration can name; all their arguments have defaults."""
+"""The problems by their names in configurations; all their arguments have defaults."""
 
 
 def find(name: str) -> Entry:
     """The catalogue's entry of that name."""
-    if name not in CATALOGUE:
-        raise InvalidInput("problem", name, one_of(name, CATALOGUE))
+    check_one_of("problem", name, CATALOGUE)
     return CATALOGUE[name]
 
 

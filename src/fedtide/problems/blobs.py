@@ -1,4 +1,4 @@
-"""The plane's small problems: classes that only a rare user has."""
+"""Small problems in the plane, with classes that only rarely available users have."""
 
 import functools
 import math
@@ -31,19 +31,19 @@ def blobs(
     importance: Importance = "uniform",
     points: int = 1000,
 ) -> Classification:
-    """Gaussian blobs in the plane, the last of them at the rarest users only: three cases of the CVaR paper.
+    """Gaussian blobs in the plane, the last class at the rarest users only: three cases of the CVaR paper.
 
-    Every class has so many `points` around its centre, of standard deviation 0.1 in both directions.
+    Every class has `points` points around its centre, with standard deviation 0.1 in both directions.
 
     * three_users: centres (1, 1), (2, 3), (2.3, 1.5), one user each; 80 % train.
     * four_classes: centres (1, 1), (2, 3), (3, 1.5), (2, 0.5); the last of three users has the last two; 90 % train.
     * thirty_users: the centres of the first; the last 6 of 30 users share the last class, the other 24 the two others,
       equal sizes in each set; 80 % train.
 
-    The paper's users come with probabilities (0.5, 0.4, 0.1), or 30 descending ones: `random_access`. The model is a
-    2-64-C ReLU network unless given, started as PyTorch would (uniform within ± 1/√inputs). `published` has it as in
-    the authors' code: weights start at 0 (biases do not: nothing else would ever move), a softmax stands before the
-    cross-entropy, and the last user of four_classes has its first class twice.
+    The paper's users are available with probabilities (0.5, 0.4, 0.1), or 30 descending ones: `random_access`. The
+    model is a 2-64-C ReLU network unless given, initialised as in PyTorch (uniform within ± 1/√inputs). `published`
+    follows the authors' code: weights start at 0 (biases do not: no gradient would flow), the cross-entropy is applied
+    to a softmax, and the last user of four_classes has its first class twice.
 
     Reference: Theodoropoulos, Nikolakakis and Kalogerias, "Federated learning under restricted user availability",
     2023, with the authors' notebooks for the centres and splits.
@@ -82,7 +82,7 @@ def _users(case: Case, labels: np.ndarray, seed: int, *, twice: bool) -> list[np
 
 @functools.cache
 def relu_network(inputs: tuple[int, ...], classes: int, *, published: bool = False) -> Model:
-    """One hidden layer of 64 ReLU units; `published` as `blobs` says."""
+    """One hidden layer of 64 ReLU units; `published` as in `blobs`."""
     size = math.prod(inputs)
 
     def init(key: Array) -> Params:

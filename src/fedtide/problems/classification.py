@@ -1,5 +1,6 @@
-"""Classification by any model over clients' flat data."""
+"""Classification by any model, on the data of all clients in one array."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -11,19 +12,19 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from fedtide.errors import FedtideError, require
+from fedtide.minimise import minimiser
 from fedtide.problems.importance import Importance, target_importance
-from fedtide.problems.minimise import minimiser
 from fedtide.problems.models import Model
 from fedtide.types import Evaluation, Params, part
 
 _EVALUATION_CHUNK = 8192
 
 Data = Sequence[tuple[Any, Any]]
-"""One (x [n, …], y [n]) pair a client."""
+"""One pair (x [n, …], y [n]) per client."""
 
 
 class ModelBuilder(Protocol):
-    """A model for samples of this shape and so many classes: `softmax_regression`, say, or a partial function."""
+    """Builds a model for samples of this shape and this number of classes, such as `softmax_regression`."""
 
     def __call__(self, inputs: tuple[int, ...], classes: int, /) -> Model: ...
 
@@ -32,8 +33,8 @@ class ModelBuilder(Protocol):
 class Classification:
     """F_k(w) = mean cross-entropy over client k's samples + (ridge/2) ‖w‖².
 
-    Samples lie in one array, client after client: memory is O(samples), whatever the sizes' spread. What lies beyond
-    them is nobody's (`padded`). The ridge is on every parameter, biases too. Build it with `classification(...)`.
+    Samples are in one array, client after client: memory is O(samples) for any sizes. Further samples belong to no
+    client (`padded`). The ridge applies to every parameter, biases included. Build it with `classification(...)`.
     """
 
     x: Array  # [≥ S, …]
@@ -45,7 +46,7 @@ class Classification:
     importance: Array  # [N]
     ridge: float
     model: Model
-    penalised: bool = True  # False where the ridge is 0: it then costs no passes over the parameters
+    penalised: bool = True  # False where the ridge is 0, which saves passes over the parameters
 
     @property
     def label_counts(self) -> np.ndarray:
@@ -59,7 +60,7 @@ class Classification:
         return self.model.init(key)
 
     def losses(self, params: Params, samples: Array) -> Array:
-        # The engine's numbers are in bounds: checking each costs as much as reading the sample.
+        # The engine's sample numbers are in bounds: checking each would cost as much as reading the sample.
         x, y = (
             jnp.asarray(v).at[samples].get(mode="promise_in_bounds", wrap_negative_indices=False)
             for v in (self.x, self.y)
@@ -77,13 +78,14 @@ class Classification:
         return Evaluation(train + self.penalty(params), jnp.asarray(self.test_sizes) > 0, loss, accuracy, by_class)
 
     def client_optima(self) -> np.ndarray:
-        """F*_k, each client's smallest own loss [N] in float64, from one start.
+        """F*_k, each client's smallest loss [N] in float64, from the same start.
 
         Exact (about 1e-9 with the default ridge) for convex models; a local minimum for others.
         """
         x, y, sizes = self._samples()
         with jax.enable_x64(True):
-            start, solve = self._minimiser(1e-7, polish=False)
+            start, unravel = self._ravelled()
+            solve = _minimiser(self.model, unravel, 1e-7, False)
             optima = []
             for first, size in zip(np.cumsum(sizes) - sizes, sizes, strict=True):
                 # Padded to a power of four, so that clients share a few compiled shapes.
@@ -101,15 +103,16 @@ class Classification:
         x, y, sizes = self._samples()
         p = target_importance(np.asarray(self.importance) if weights is None else weights, sizes, "weights")
         with jax.enable_x64(True):
-            start, solve = self._minimiser(1e-9, polish=True)
+            start, unravel = self._ravelled()
+            solve = _minimiser(self.model, unravel, 1e-9, True)
             w, _ = solve(start, _double(x), y, np.repeat(p / sizes, sizes), self.ridge)
-            return jax.tree.map(np.asarray, self._ravelled()[1](jnp.asarray(w)))
+            return jax.tree.map(np.asarray, unravel(jnp.asarray(w)))
 
     def hold_out(self, fraction: float, seed: int = 0) -> "Classification":
-        """The same clients with that fraction of each one's training samples as its test samples; none of the old ones.
+        """The same clients with a fraction of each one's training samples as its test samples, instead of the old ones.
 
-        To choose settings on. A client of two samples or more gives at least one and keeps at least one; one of a
-        single sample keeps it. Which samples a client gives depends on the seed and its number only.
+        For tuning. A client with two samples or more gives at least one and keeps at least one; a client with one
+        sample keeps it. The samples that a client gives depend on the seed and its number only.
         """
         require(0 < fraction < 1, "fraction", fraction, "in (0, 1)")
         x, y, sizes = self._samples()
@@ -118,43 +121,31 @@ class Classification:
         for client, (first, size, count) in enumerate(zip(np.cumsum(sizes) - sizes, sizes, given, strict=True)):
             order = np.random.default_rng([seed, client]).permutation(size)
             held[first + order[:count]] = True
-        kept: Any = (x[~held], y[~held], (sizes - given).astype(np.int32))
-        out: Any = (x[held], y[held], given.astype(np.int32))
-        return Classification(
-            kept[0], kept[1], kept[2], out[0], out[1], out[2], self.importance, self.ridge, self.model, self.penalised
-        )  # fmt: skip
+        kept = {"x": x[~held], "y": y[~held], "sizes": (sizes - given).astype(np.int32)}
+        out = {"test_x": x[held], "test_y": y[held], "test_sizes": given.astype(np.int32)}
+        return dataclasses.replace(self, **kept, **out)
 
     def padded(self, samples: int, test_samples: int) -> "Classification":
-        """The same problem in arrays of so many samples, the last ones nobody's.
+        """The same problem in arrays of these lengths; the added samples belong to no client.
 
-        Draws of the data that differ in size then have arrays of one shape, and share a compiled program. All numbers
-        are those of the problem as it was, up to rounding.
+        Draws of the data with different sizes then have arrays of the same shape, and share a compiled program. Results
+        are the same up to rounding.
         """
-        train = _owned(self.x, self.y, self.sizes)
+        x, y = _extended("samples", samples, *_owned(self.x, self.y, self.sizes))
         test = _owned(self.test_x, self.test_y, self.test_sizes)
-        for name, length, (_, y) in (("samples", samples, train), ("test_samples", test_samples, test)):
-            require(length >= len(y), name, length, f"{len(y)} or more: those there are")
-        (x, y), (test_x, test_y) = (
-            [_extended(v, length) for v in split] for split, length in ((train, samples), (test, test_samples))
-        )
-        return Classification(
-            x, y, self.sizes, test_x, test_y, self.test_sizes, self.importance, self.ridge, self.model, self.penalised
-        )  # fmt: skip
+        test_x, test_y = _extended("test_samples", test_samples, *test)
+        return dataclasses.replace(self, x=x, y=y, test_x=test_x, test_y=test_y)
 
     def _samples(self) -> tuple[Any, Any, Any]:
-        """(x, y, sizes) of the training samples that are somebody's, in NumPy."""
+        """(x, y, sizes) of the clients' training samples, in NumPy."""
         return *_owned(self.x, self.y, self.sizes), np.asarray(self.sizes)
 
-    def _minimiser(self, tolerance: float, *, polish: bool) -> tuple[Array, Callable[..., tuple[Any, float]]]:
-        start, unravel = self._ravelled()
-        return start, _minimiser(self.model, unravel, tolerance, polish)
-
     def _ravelled(self) -> tuple[Array, Callable[[Array], Params]]:
-        # A model may make float32 parameters whatever JAX's default is.
+        # A model may have float32 parameters, whatever JAX's default is.
         return ravel_pytree(jax.tree.map(lambda p: jnp.asarray(p, float), self.init(jax.random.key(0))))
 
     def _scores(self, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
-        """(loss, whether the prediction is right) of every sample, chunk by chunk."""
+        """(loss, 1 where the prediction is correct) of every sample, chunk by chunk."""
         x, y = jnp.asarray(x), jnp.asarray(y)
         if len(x) == 0:
             return jnp.zeros(0), jnp.zeros(0)
@@ -185,7 +176,7 @@ class Classification:
         return means[:, 0], means[:, 1]
 
     def _by_class(self, params: Params, correct: Array) -> Array:
-        """Accuracy over all test samples of each class; nan where there is none."""
+        """Accuracy over all test samples of each class; nan where there are none."""
         sample = jax.ShapeDtypeStruct((1, *self.test_x.shape[1:]), jax.dtypes.canonicalize_dtype(self.test_x.dtype))
         classes = jax.eval_shape(self.model.apply, params, sample).shape[1]
         owned = jnp.arange(len(correct)) < jnp.asarray(self.test_sizes).sum()
@@ -201,7 +192,7 @@ def classification(
     ridge: float = 1e-2,
     importance: Importance = "uniform",
 ) -> Classification:
-    """A classification problem from a model and one (x, y) pair a client.
+    """A classification problem from a model and one (x, y) pair per client.
 
     `model` is any pair `init(key) -> params`, `apply(params, x) -> logits`; y are classes 0, 1, …. `importance` is the
     target α: the same for every client, by number of training samples, or given. `ridge` is r of (r/2) ‖w‖².
@@ -218,15 +209,14 @@ def classification(
     classes = _classes(model, x)
     for name, labels in (("train", y), ("test", test_y)):
         outside = (labels < 0) | (labels >= classes)
-        require(
-            not outside.any(), f"{name} y", labels[outside][:1], f"in 0 … {classes - 1}: the model has {classes} logits"
-        )
+        allowed = f"in 0 … {classes - 1}: the model has {classes} logits"
+        require(not outside.any(), f"{name} y", labels[outside][:1], allowed)
     alpha = target_importance(importance, sizes)
     return Classification(x, y, sizes, test_x, test_y, test_sizes, alpha, ridge, model, ridge > 0)
 
 
 def _score(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
-    """(cross-entropy, 1 where the prediction is right) of each sample; nan where the loss is not finite."""
+    """(cross-entropy, 1 where the prediction is correct) of each sample; nan where the loss is not finite."""
     logits = model.apply(params, x).T  # [classes, b]: sums over classes then run along samples
     top = jax.lax.stop_gradient(logits.max(axis=0))
     own = jnp.where(y == jnp.arange(len(logits))[:, None], logits, 0).sum(axis=0)
@@ -267,14 +257,14 @@ def _flat(name: str, split: Data) -> tuple[Any, Any, Any]:
         require(classes, f"{field} y", y, "whole numbers: the classes")
         pairs.append((x, y))
     x = np.concatenate([x for x, _ in pairs])
-    # Whole numbers stay (tokens, bytes of images); float64 stays for those who compute in it.
+    # Integers are kept (tokens, bytes of images), and so is float64, for computations in it.
     x = x if x.dtype == np.float64 or x.dtype.kind in "iu" else x.astype(np.float32)
     y = np.concatenate([y for _, y in pairs]).astype(np.int32)
     return x, y, np.array([len(y) for _, y in pairs], np.int32)
 
 
 def _classes(model: Model, x: Any) -> int:
-    """The model's number of logits, by a dry run."""
+    """The model's number of logits, from a dry run."""
     sample = jax.ShapeDtypeStruct((1, *x.shape[1:]), jax.dtypes.canonicalize_dtype(x.dtype))
     try:
         logits = jax.eval_shape(lambda key, x: model.apply(model.init(key), x), jax.random.key(0), sample)
@@ -287,16 +277,18 @@ def _classes(model: Model, x: Any) -> int:
 
 
 def _owned(x: Any, y: Any, sizes: Any) -> tuple[Any, Any]:
-    """The samples that are somebody's, in NumPy."""
+    """The clients' samples, in NumPy."""
     count = int(np.sum(sizes))
     return np.asarray(x)[:count], np.asarray(y)[:count]
 
 
-def _extended(values: Any, length: int) -> Any:
-    """The array with its last row again and again: data as any other, for a model that looks at it."""
-    if len(values) == 0:
-        return np.zeros((length, *values.shape[1:]), values.dtype)
-    return np.concatenate([values, np.repeat(values[-1:], length - len(values), axis=0)])
+def _extended(field: str, length: int, *split: np.ndarray) -> Any:
+    """x and y, extended by copies of their last sample: valid data for any model."""
+    samples = len(split[0])
+    require(length >= samples, field, length, f"{samples} or more, the number of samples")
+    if samples == 0:
+        return [np.zeros((length, *values.shape[1:]), values.dtype) for values in split]
+    return [np.concatenate([values, np.repeat(values[-1:], length - samples, axis=0)]) for values in split]
 
 
 def _double(x: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Small real images that need no network."""
+"""Small real images that need no download."""
 
 import numpy as np
 

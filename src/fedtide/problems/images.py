@@ -30,33 +30,33 @@ def images(
 ) -> Classification:
     """Images of a data set (MNIST, CIFAR-10 …) over clients, with any partition and any model.
 
-    `data` is a name of `fedtide.data` or an .npz file, which is looked for in `data_dir` first. The partition is
+    `data` is a name of `fedtide.data` or an .npz file, which is searched in `data_dir` first. The partition is
     Dirichlet(0.3) unless given, the model softmax regression. `samples` and `test_samples` take a random subset of the
-    two parts of the data set. The seed draws subsets and partition: another seed is another draw of the data.
+    training and the test set. The seed determines subsets and partition: another seed is another draw of the data.
 
-    Test samples of a class go to clients in proportion to the training samples that they have of it, each to exactly
-    one client (by size where nobody has any): the mean accuracy by number of test samples is that on the whole test
-    set. Pixels stay bytes in memory; models scale them to [0, 1].
+    Test samples of a class are given to clients in proportion to their training samples of it, each to exactly one
+    client (by size where no client has any): the mean accuracy, weighted by test samples, is that on the whole test
+    set. Pixels are stored as bytes; models scale them to [0, 1].
     """
     from fedtide.data import load
 
     require(seed >= 0, "seed", seed, "0 or more")
-    found = load(data, data_dir)
-    x, y = _subset("samples", found.x, found.y, samples, [seed, 1])
-    test_x, test_y = _subset("test_samples", found.test_x, found.test_y, test_samples, [seed, 2])
+    loaded = load(data, data_dir)
+    x, y = _subset("samples", loaded.x, loaded.y, samples, [seed, 1])
+    test_x, test_y = _subset("test_samples", loaded.test_x, loaded.test_y, test_samples, [seed, 2])
     split = dirichlet(y, clients, 0.3, seed=seed) if partition is None else partition(y, clients, seed=seed)
     for note in split.notes:
         log.info("%s: %s", data, note)
     train = [(x[mine], y[mine]) for mine in split]
     test = [(test_x[mine], test_y[mine]) for mine in dealt(test_y, [labels for _, labels in train], [seed, 3])]
-    built = (model or softmax_regression)(x.shape[1:], found.classes)
+    built = (model or softmax_regression)(x.shape[1:], loaded.classes)
     return classification(built, train, test, ridge=ridge, importance=importance)
 
 
 def dealt(test_labels: np.ndarray, labels: list[np.ndarray], seed: list[int]) -> list[np.ndarray]:
-    """Test samples for each client, by the training labels of each; every one to exactly one client.
+    """Test samples for each client, in proportion to its training labels; each sample for exactly one client.
 
-    Of each class by largest remainders, at random among equal ones.
+    For each class by largest remainders, at random among equal ones.
     """
     rng = np.random.default_rng(seed)
     sizes = np.array([len(mine) for mine in labels])
@@ -75,6 +75,6 @@ def _subset(
 ) -> tuple[np.ndarray, np.ndarray]:
     if count is None:
         return x, y
-    require(1 <= count <= len(y), field, count, f"in 1 … {len(y)}: those there are")
+    require(1 <= count <= len(y), field, count, f"in 1 … {len(y)}, the number of samples")
     chosen = np.random.default_rng(seed).permutation(len(y))[:count]
     return x[chosen], y[chosen]

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedtide.errors import InvalidInput, require
+from fedtide.errors import floats, require
 
 Importance = Literal["uniform", "size"] | np.ndarray
 
@@ -13,15 +13,9 @@ def target_importance(importance: Importance, sizes: Any, field: str = "importan
     """α: uniform, by number of training samples, or given; float64 with sum 1."""
     sizes = np.asarray(sizes)
     if isinstance(importance, str):
-        if importance not in ("uniform", "size"):
-            raise InvalidInput(field, importance, "uniform, size, or one number for each client")
-        importance = np.ones(len(sizes)) if importance == "uniform" else sizes
-    try:
-        alpha = np.asarray(importance, np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(field, importance, "uniform, size, or one number for each client") from None
+        importance = {"uniform": np.ones(len(sizes)), "size": sizes}.get(importance, importance)
+    alpha = floats(field, importance, "uniform, size, or one number for each client")
     require(alpha.shape == sizes.shape, f"shape of {field}", alpha.shape, f"{sizes.shape}: one number for each client")
-    require(
-        bool(np.isfinite(alpha).all() and (alpha >= 0).all() and alpha.any()), field, alpha, "≥ 0, finite, not all 0"
-    )
+    fine = np.isfinite(alpha).all() and (alpha >= 0).all() and alpha.any()
+    require(bool(fine), field, alpha, "≥ 0, finite, not all 0")
     return alpha / alpha.sum()

@@ -1,15 +1,15 @@
-"""How large generated problems may be."""
+"""The size limits of generated problems."""
+
+import math
 
 from fedtide.errors import require
 
-MOST_CLIENTS = 1_000_000  # their data are drawn one client after the other
+MOST_CLIENTS = 1_000_000  # whose data are drawn one after the other
 _MOST_NUMBERS = 10**10  # 40 GB
 
 
 def refuse_large(**sizes: int) -> None:
-    """Refuses a problem of so many numbers in all, the product of its sizes, before anything is drawn."""
-    total, largest = 1, max(sizes, key=lambda name: sizes[name])
-    for size in sizes.values():
-        total *= size
+    """Refuses a problem with too many numbers, the product of its sizes, before anything is drawn."""
+    largest = max(sizes, key=lambda name: sizes[name])
     allowed = f"less: {' × '.join(sizes)} must be at most {_MOST_NUMBERS:,} numbers"
-    require(total <= _MOST_NUMBERS, largest, sizes[largest], allowed)
+    require(math.prod(sizes.values()) <= _MOST_NUMBERS, largest, sizes[largest], allowed)

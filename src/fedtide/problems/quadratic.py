@@ -1,4 +1,4 @@
-"""Quadratics: every optimum in closed form."""
+"""Quadratics, with all optima in closed form."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedtide.errors import InvalidInput, require, whole
+from fedtide.errors import floats, require, whole
 from fedtide.problems.importance import Importance, target_importance
 from fedtide.problems.limits import MOST_CLIENTS, refuse_large
 from fedtide.types import Evaluation, part
@@ -60,15 +60,15 @@ class Quadratic:
 
     def value(self, w: Any, weights: Importance | None = None) -> float:
         """Σ p_k F_k(w) in float64; p is the importance, or any `weights` (normalised)."""
-        away = _double(w) - _double(self.centres)
-        return float(0.5 * np.einsum("k,ki,kij,kj->", self._weights(weights), away, _double(self.hessians), away))
+        offset = _double(w) - _double(self.centres)
+        return float(0.5 * np.einsum("k,ki,kij,kj->", self._weights(weights), offset, _double(self.hessians), offset))
 
     def _weights(self, weights: Importance | None) -> np.ndarray:
         return target_importance(_double(self.importance) if weights is None else weights, self.sizes, "weights")
 
     def _values(self, w: Array, client: Array) -> Array:
-        away = w - jnp.asarray(self.centres)[client]
-        return 0.5 * jnp.einsum("ki,kij,kj->k", away, jnp.asarray(self.hessians)[client], away)
+        offset = w - jnp.asarray(self.centres)[client]
+        return 0.5 * jnp.einsum("ki,kij,kj->k", offset, jnp.asarray(self.hessians)[client], offset)
 
 
 def quadratic(
@@ -83,8 +83,8 @@ def quadratic(
 ) -> Quadratic:
     """A quadratic problem from H_k [N, d, d], or h_k [N] for H_k = h_k I, and c_k [N, d].
 
-    `noise` is σ, the standard deviation of one sample's gradient, for all clients or each; clients have
-    `noise_samples` samples (one where nobody has noise). `start` is the initial model, 0 unless given.
+    `noise` is σ, the standard deviation of one sample's gradient, for all clients or for each; clients have
+    `noise_samples` samples (one where there is no noise). `start` is the initial model, 0 unless given.
     """
     c, h, sigma = _numbers("centres", centres), _numbers("hessians", hessians), _numbers("noise", noise)
     require(c.ndim == 2 and c.size > 0, "shape of centres", c.shape, "(clients, dimension)")
@@ -150,10 +150,7 @@ def _noise(sigma: np.ndarray, samples: int, dimension: int, seed: int) -> np.nda
 
 
 def _numbers(field: str, value: Any) -> Any:
-    try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(field, value, "numbers, as many for each client") from None
+    array = floats(field, value, "numbers, equally many per client")
     require(bool(np.isfinite(array).all()), field, array, "finite")
     return array
 

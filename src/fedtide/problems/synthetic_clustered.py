@@ -20,15 +20,15 @@ def synthetic_clustered(
     samples: int = 50,
     test_samples: int = 150,
 ) -> Classification:
-    """Two classes by one noisy linear rule, which every second client blurs: the clustered set of the CA-Fed code.
+    """Two classes by a noisy linear rule, with more noise at every second client: the clustered set of the CA-Fed code.
 
     θ ~ N(0, I), x ~ N(0, I), P(y = 1 | x) = σ(x·θ) for clients 0, 2, …, and (1 − h) σ(x·θ) + h (1 − σ(x·θ)) for
-    clients 1, 3, …, with h the `heterogeneity`. Each client has so many `samples` and `test_samples`.
+    clients 1, 3, …, with h the `heterogeneity`. Each client has `samples` training and `test_samples` test samples.
 
-    The two clusters alternate, so that how often a client comes, which `paper_population` gives by its number, says
-    nothing about its cluster; the authors' code draws it apart from the cluster, too.
+    The two clusters alternate, so that availability, which `paper_population` assigns by client number, is independent
+    of the cluster, as in the authors' code.
 
-    A client's data depend on the seed and its number only: more clients change nobody else's samples.
+    A client's data depend on the seed and its number only: adding clients does not change the others' samples.
 
     Reference: the code of Rodio et al., "Federated learning under heterogeneous and correlated client availability",
     IEEE/ACM ToN 2024.
@@ -45,10 +45,10 @@ def synthetic_clustered(
     train, test = [], []
     for client in range(clients):
         rng = np.random.default_rng([seed, 1, client])
-        blur = heterogeneity if client % 2 else 0.0
+        flip = heterogeneity if client % 2 else 0.0
         for split, count in ((train, samples), (test, test_samples)):
             x = rng.standard_normal((count, inputs))
             first = 1 / (1 + np.exp(-x @ theta))
-            y = rng.random(count) < (1 - blur) * first + blur * (1 - first)
+            y = rng.random(count) < (1 - flip) * first + flip * (1 - first)
             split.append((x.astype(np.float32), y.astype(int)))
     return classification(softmax_regression(inputs, 2), train, test, ridge=ridge, importance=importance)

@@ -1,6 +1,6 @@
-"""Reports: the records as a table of numbers, and as one self-contained page."""
+"""Reports: the records of a run as a table, and as one self-contained HTML page."""
 
 from fedtide.report.page import render, write
-from fedtide.report.statistics import summary
+from fedtide.statistics import summary
 
 __all__ = ["render", "summary", "write"]

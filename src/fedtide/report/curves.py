@@ -7,12 +7,23 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from fedtide.report import statistics
-from fedtide.report.picture import PERCENT, POINTS, POINTS_APART, STEPS, Picture, draw_legend, legend_height, picture
+from fedtide import statistics
+from fedtide.report.picture import (
+    PERCENT,
+    POINTS,
+    POINTS_APART,
+    Picture,
+    draw_legend,
+    legend_height,
+    level_lines,
+    over_seeds,
+    picture,
+    rounds_below,
+)
 from fedtide.report.svg import INK, colour, dash
-from fedtide.report.words import clean, percent, short, value
+from fedtide.text import clean, percent, short, value
 
 
 class Curve(NamedTuple):
@@ -24,9 +35,6 @@ class Curve(NamedTuple):
     high: np.ndarray
 
 
-BAND = "Lines are means over seeds; bands hold the middle 80% of the seeds."
-
-
 def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
     """The metric against rounds, and below it the paired difference to the baseline."""
     kind = statistics.metric(rounds)
@@ -34,7 +42,7 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
     methods = statistics.labels(rounds)
     curves = {m: _curve(finished.filter(pl.col("method") == m), "value") for m in methods}
     base = finished.filter(pl.col("method") == baseline).select("seed", "round", base="value")
-    # Over decades of an objective only ratios can be seen.
+    # If an objective spans decades, only relative differences are visible.
     relative = kind == "objective" and _decades(curves) is not None
     gap = pl.col("value") / pl.col("base") - 1 if relative else pl.col("value") - pl.col("base")
     against = finished.join(base, on=["seed", "round"]).with_columns(gap=gap)
@@ -43,42 +51,40 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
     what = "test accuracy" if kind == "accuracy" else "objective"
     ends = [f"{clean(m)} {value(kind, c.mean[-1])}" for m, c in curves.items() if len(c.round)]
     alt = f"Line chart of {what} against rounds. At the end: {', '.join(ends) or 'no run finished'}."
-    caption = f"{what.capitalize()} against rounds. {BAND if _several(finished) else 'One seed.'}"
+    caption = f"{what.capitalize()} against rounds. {_band(finished)}"
     low = _focus(curves) if kind == "accuracy" else None
     if low is not None:
-        caption += f" The axis begins at {percent(low, 0)}; the first rounds lie below it."
+        caption += f" The axis starts at {percent(low, 0)}; the first rounds are below it."
     if gaps:
         difference = "relative difference" if relative else "difference"
-        caption += f" Below: the {difference} to {clean(baseline)} on the same seed, where what seeds share cancels."
+        caption += (
+            f" Below: the {difference} from {clean(baseline)} on the same seed, which removes variation between seeds."
+        )
 
-    def draw(narrow: bool):
-        height = (300 if narrow else 340) + (130 if gaps else 0) + room_for_names(curves, narrow)
+    def paint(figure: Figure, narrow: bool):
+        ratios = [3.0, 1.5] if gaps else [1.0]
+        axes = figure.subplots(len(ratios), 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
+        draw_lines(axes[0], curves, methods)
+        axes[0].set_ylabel(what.capitalize())
+        if low is not None:
+            axes[0].set_ylim(bottom=low)
+        if kind == "accuracy":
+            axes[0].yaxis.set_major_formatter(PERCENT)
+        else:
+            log_axis(axes[0], _decades(curves))
+        if gaps:
+            axes[1].axhline(0, color=INK, lw=0.9, alpha=0.6)
+            draw_lines(axes[1], gaps, methods)
+            _gap_limits(axes[1], gaps)
+            who = clean(baseline) if len(clean(baseline)) <= 9 else "baseline"
+            axes[1].set_ylabel(f"vs {who}" + (", points" if kind == "accuracy" else ""))
+            if kind == "accuracy" or relative:
+                axes[1].yaxis.set_major_formatter(POINTS_APART if kind == "accuracy" else PERCENT)
+        over_rounds(axes[-1], curves)
+        name_lines(figure, axes[0], curves, methods, narrow)
 
-        def paint(figure: Figure):
-            ratios = [3.0, 1.5] if gaps else [1.0]
-            axes = figure.subplots(len(ratios), 1, sharex=True, squeeze=False, height_ratios=ratios)[:, 0]
-            _lines(axes[0], curves, methods)
-            axes[0].set_ylabel(what.capitalize())
-            if low is not None:
-                axes[0].set_ylim(bottom=low)
-            if kind == "accuracy":
-                axes[0].yaxis.set_major_formatter(PERCENT)
-            else:
-                _maybe_log(axes[0], curves)
-            if gaps:
-                axes[1].axhline(0, color=INK, lw=0.9, alpha=0.6)
-                _lines(axes[1], gaps, methods)
-                _gap_limits(axes[1], gaps)
-                who = clean(baseline) if len(clean(baseline)) <= 9 else "baseline"
-                axes[1].set_ylabel(f"vs {who}" + (", points" if kind == "accuracy" else ""))
-                if kind == "accuracy" or relative:
-                    axes[1].yaxis.set_major_formatter(POINTS_APART if kind == "accuracy" else PERCENT)
-            over_rounds(axes[-1], curves)
-            name_lines(figure, axes[0], curves, methods, narrow)
-
-        return height, paint
-
-    return picture("learning", alt, caption, draw)
+    below = 130 if gaps else 0
+    return picture("learning", alt, caption, line_heights(curves, 340 + below, 300 + below), paint)
 
 
 def objective(rounds: pl.DataFrame) -> Picture | None:
@@ -90,38 +96,32 @@ def objective(rounds: pl.DataFrame) -> Picture | None:
         return None
     ends = [f"{clean(m)} {value('objective', c.mean[-1])}" for m, c in curves.items() if len(c.round)]
     alt = f"Line chart of the training objective against rounds. At the end: {', '.join(ends)}."
-    caption = f"Objective that the federation minimises, against rounds. {BAND if _several(finished) else 'One seed.'}"
+    caption = f"Training objective against rounds. {_band(finished)}"
 
-    def draw(narrow: bool):
-        def paint(figure: Figure):
-            axes = figure.subplots()
-            _lines(axes, curves, methods)
-            axes.set_ylabel("Objective")
-            _maybe_log(axes, curves)
-            over_rounds(axes, curves)
-            name_lines(figure, axes, curves, methods, narrow)
+    def paint(figure: Figure, narrow: bool):
+        axes = figure.subplots()
+        draw_lines(axes, curves, methods)
+        axes.set_ylabel("Objective")
+        log_axis(axes, _decades(curves))
+        over_rounds(axes, curves)
+        name_lines(figure, axes, curves, methods, narrow)
 
-        return (260 if narrow else 280) + room_for_names(curves, narrow), paint
-
-    return picture("objective", alt, caption, draw)
+    return picture("objective", alt, caption, line_heights(curves, 280, 260), paint)
 
 
 def _curve(table: pl.DataFrame, column: str) -> Curve:
-    over_seeds = pl.col(column)
-    found = (
-        table.group_by("round")
-        .agg(mean=over_seeds.mean(), low=over_seeds.quantile(0.1, "linear"), high=over_seeds.quantile(0.9, "linear"))
-        .sort("round")
-    )
-    kept = np.unique(np.linspace(0, found.height - 1, min(found.height, POINTS)).astype(int)) if found.height else []
-    return Curve(*(found[c].to_numpy()[kept] for c in ("round", "mean", "low", "high")))
+    values = table.group_by("round").agg(**over_seeds(column)).sort("round")
+    kept = np.unique(np.linspace(0, values.height - 1, min(values.height, POINTS)).astype(int)) if values.height else []
+    return Curve(*(values[c].to_numpy()[kept] for c in ("round", "mean", "low", "high")))
 
 
-def _several(finished: pl.DataFrame) -> bool:
-    return finished["seed"].n_unique() > 1
+def _band(finished: pl.DataFrame) -> str:
+    several = finished["seed"].n_unique() > 1
+    return "Lines are means over seeds; bands span the middle 80% of the seeds." if several else "One seed."
 
 
-def _lines(axes: Axes, curves: dict[str, Curve], methods: list[str]) -> None:
+def draw_lines(axes: Axes, curves: dict[str, Curve], methods: list[str]) -> None:
+    """The curves in the colours of `methods`, with their bands."""
     for name, curve in curves.items():
         i = methods.index(name)
         if (curve.high > curve.low).any():
@@ -131,12 +131,11 @@ def _lines(axes: Axes, curves: dict[str, Curve], methods: list[str]) -> None:
     for name, curve in curves.items():
         i = methods.index(name)
         axes.plot(curve.round, curve.mean, color=colour(i), ls=dash(i), lw=1.9)
-    axes.grid(axis="y", color=INK, alpha=0.12, lw=0.7)
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=STEPS))
+    level_lines(axes, 5)
 
 
 def _focus(curves: dict[str, Curve]) -> float | None:
-    """Where to begin the axis so that the first steep rounds do not flatten the rest; None to show everything."""
+    """Start of the axis such that the first, steep rounds do not compress the rest; None for the whole range."""
     drawn = [c for c in curves.values() if len(c.round) > 3]
     if not drawn:
         return None
@@ -149,7 +148,7 @@ def _focus(curves: dict[str, Curve]) -> float | None:
 
 
 def _gap_limits(axes: Axes, gaps: dict[str, Curve]) -> None:
-    """Limits that the noise of the first tenth of the rounds does not set."""
+    """Sets limits that ignore the noise of the first tenth of the rounds."""
     later = [(c.low[c.round >= 0.1 * c.round.max()], c.high[c.round >= 0.1 * c.round.max()]) for c in gaps.values()]
     low, high = min(0.0, *(a.min() for a, _ in later)), max(0.0, *(b.max() for _, b in later))
     if high > low:
@@ -157,39 +156,41 @@ def _gap_limits(axes: Axes, gaps: dict[str, Curve]) -> None:
 
 
 def _decades(curves: dict[str, Curve]) -> float | None:
-    """The ratio of the largest to the smallest value, where it is large and all values are positive."""
+    """The ratio of the largest to the smallest value if it is large and all values are positive."""
     drawn = [c for c in curves.values() if len(c.round)]
     low, high = (min(c.low.min() for c in drawn), max(c.high.max() for c in drawn)) if drawn else (0, 0)
     return high / low if low > 0 and high / low > 30 else None
 
 
-def _maybe_log(axes: Axes, curves: dict[str, Curve]) -> None:
-    ratio = _decades(curves)
-    if ratio is not None:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if ratio > 1e3 else (1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+def log_axis(axes: Axes, ratio: float | None) -> None:
+    """A logarithmic axis for values whose largest is `ratio` times the smallest; no change for None."""
+    if ratio is None:
+        return
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if ratio > 1e3 else (1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def over_rounds(axes: Axes, curves: dict[str, Curve]) -> None:
     last = max((c.round[-1] for c in curves.values() if len(c.round)), default=1)
     axes.set_xlim(0, max(last, 1))
-    axes.set_xlabel("Round")
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=STEPS))
+    rounds_below(axes, 6)
 
 
 def _named_above(drawn: dict[str, Curve], narrow: bool) -> bool:
     return bool(drawn) and (narrow or len(drawn) > 12)
 
 
-def room_for_names(curves: dict[str, Curve], narrow: bool) -> int:
+def line_heights(curves: dict[str, Curve], wide: float, narrow: float) -> list[float]:
+    """Heights of both layouts, with room for a legend where `name_lines` draws one."""
     drawn = {m: c for m, c in curves.items() if len(c.round)}
-    return legend_height([short(m, 20) for m in drawn], narrow) if _named_above(drawn, narrow) else 0
+    rooms = [legend_height([short(m, 20) for m in drawn], n) if _named_above(drawn, n) else 0 for n in (False, True)]
+    return [wide + rooms[0], narrow + rooms[1]]
 
 
 def name_lines(figure: Figure, axes: Axes, curves: dict[str, Curve], methods: list[str], narrow: bool) -> None:
-    """Names at the ends of the lines where there is room beside them, otherwise above."""
+    """Labels at the ends of the lines if there is room beside them, otherwise a legend above."""
     drawn = {m: c for m, c in curves.items() if len(c.round)}
     if not drawn:
         return
@@ -200,7 +201,7 @@ def name_lines(figure: Figure, axes: Axes, curves: dict[str, Curve], methods: li
         ]
         draw_legend(figure, handles, narrow)
         return
-    figure.draw_without_rendering()  # settles the limits
+    figure.draw_without_rendering()  # fixes the limits
     apart = 15 / (axes.bbox.height or 1)
     ends = axes.transAxes.inverted().transform(
         axes.transData.transform([(c.round[-1], c.mean[-1]) for c in drawn.values()])
@@ -218,9 +219,9 @@ def name_lines(figure: Figure, axes: Axes, curves: dict[str, Curve], methods: li
 
 
 def _spread(wanted: np.ndarray, apart: float) -> np.ndarray:
-    """The nearest places at least `apart` from each other (and their order kept), within [0, 1] if they fit."""
+    """The closest positions in the same order that are at least `apart` from each other, within [0, 1] if they fit."""
     order = np.argsort(wanted, kind="stable")
-    # Subtracting the spacing turns "apart" into "in order": the nearest ordered values are isotonic regression.
+    # After subtracting the spacing, the positions only need to be ordered: this is isotonic regression.
     from scipy.optimize import isotonic_regression
 
     steps = apart * np.arange(len(wanted))

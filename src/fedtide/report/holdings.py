@@ -1,4 +1,4 @@
-"""Who holds what: a figure of clients × classes."""
+"""The samples of each class held by each client: a figure of clients × classes."""
 
 import textwrap
 from collections.abc import Sequence
@@ -12,23 +12,22 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fedtide.errors import require
 from fedtide.files import atomic
-from fedtide.report.maps import evenly
-from fedtide.report.picture import INCLUDED, PRESENT, ROWS, STEPS, WIDE
+from fedtide.report.picture import INCLUDED, PRESENT, ROWS, STEPS, WIDE, framed, grid
 from fedtide.report.svg import INK, canvas
-from fedtide.report.words import short
+from fedtide.statistics import evenly
+from fedtide.text import short
 
-_ROW = 19  # pixels of a client with its numbers
-_NUMBERED = 40  # with so many clients and less, cells show their numbers
-_NAMED = 30  # with so many classes and less, each is named
+_ROW = 19  # height of a client with numbers, in pixels
+_NUMBERED = 40  # most clients for which cells show numbers
+_NAMED = 30  # most classes for which each is named
 _LEFT, _TOTALS, _GAP = 58, 150, 26  # pixels
-_COUNT = FuncFormatter(lambda x, _: f"{x:,.0f}")
 
 
 def holdings(counts: np.ndarray, class_names: Sequence[str], notes: Sequence[str] = ()) -> Figure:
-    """How many samples of each class each client has (a darker cell is more), and how many in all.
+    """The number of samples of each class that each client holds (darker cells hold more), and its total.
 
-    `counts` is [clients, classes]; `notes` are lines below. Many clients are thinned to what a picture can show.
-    `save` makes a file of it.
+    `counts` is [clients, classes]; `notes` are lines below the figure. If there are too many clients to draw, a subset
+    is shown. `save` writes the figure to a file.
     """
     counts = np.asarray(counts)
     require(counts.ndim == 2 and counts.size > 0, "shape of counts", counts.shape, "(clients, classes), one or more")
@@ -37,7 +36,9 @@ def holdings(counts: np.ndarray, class_names: Sequence[str], notes: Sequence[str
     )
     rows = evenly(len(counts), ROWS)
     shown = counts[rows]
-    lines = [line for note in (*notes, *_left_out(len(rows), len(counts))) for line in textwrap.wrap(note, 118)]
+    if len(rows) < len(counts):
+        notes = [*notes, f"Shown: {len(rows):,} of {len(counts):,} clients, evenly spaced."]
+    lines = [line for note in notes for line in textwrap.wrap(note, 118)]
     width = WIDE - _LEFT - _TOTALS - _GAP - 24
     column = width / counts.shape[1]
     fits = max(map(len, class_names)) * 7.5 <= column
@@ -56,7 +57,7 @@ def holdings(counts: np.ndarray, class_names: Sequence[str], notes: Sequence[str
         _name_classes(cells, class_names, fits, tilted)
         _name_clients(cells, rows)
         figure.text(_LEFT / WIDE, 1 - 8 / total, "Samples by class", va="top", weight="bold")
-        figure.text((_LEFT + width + _GAP) / WIDE, 1 - 8 / total, "In all", va="top", weight="bold")
+        figure.text((_LEFT + width + _GAP) / WIDE, 1 - 8 / total, "Total", va="top", weight="bold")
         _totals(bars, shown.sum(1))
         for i, line in enumerate(reversed(lines)):
             figure.text(_LEFT / WIDE, (10 + 16 * i) / total, line, fontsize=11, alpha=0.8)
@@ -64,23 +65,19 @@ def holdings(counts: np.ndarray, class_names: Sequence[str], notes: Sequence[str
 
 
 def save(figure: Figure, path: Path | str) -> None:
-    """Writes the figure, in whole or not at all, in the format of its suffix: .svg, .png or .pdf."""
+    """Writes the figure atomically, in the format of the suffix: .svg, .png or .pdf."""
     path = Path(path)
     kind = path.suffix.lower().removeprefix(".")
-    require(kind in ("svg", "png", "pdf"), "file", str(path), "a name that ends with .svg, .png or .pdf")
+    require(kind in ("svg", "png", "pdf"), "file", str(path), "a file name ending in .svg, .png or .pdf")
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "holdings"}), atomic(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=144, facecolor="white", metadata=metadata)
 
 
-def _left_out(shown: int, every: int) -> list[str]:
-    return [f"Shown: {shown:,} of {every:,} clients, evenly chosen."] if shown < every else []
-
-
 def _cells(axes: Axes, counts: np.ndarray, column: float) -> None:
-    """Cells as strong as the square root of their share of the largest: few samples can be seen beside many.
+    """Cells whose opacity is the square root of their share of the largest, so that small counts stay visible.
 
-    With numbers where a column is wide enough for them.
+    Numbers are added where columns are wide enough.
     """
     clients, classes = counts.shape
     strength = np.sqrt(counts / max(counts.max(), 1))
@@ -93,14 +90,12 @@ def _cells(axes: Axes, counts: np.ndarray, column: float) -> None:
         axes.set_yticks(np.arange(clients + 1) - 0.5, minor=True)
         axes.grid(which="minor", color=INK, alpha=0.1, lw=0.6)
     axes.tick_params(which="both", length=0)
-    for side in axes.spines.values():
-        side.set_visible(True)
-        side.set_alpha(0.35)
+    framed(axes)
     texts = [f"{count:,.0f}" for count in counts.flat]
     if column >= 7 * max(map(len, texts)) + 4:
         for (client, label), count in np.ndenumerate(counts):
             if count:
-                strong = pixels[client, label, 3] > 0.85  # ink is easier to read on all but the strongest
+                strong = pixels[client, label, 3] > 0.85  # dark text is more legible on all but the darkest cells
                 axes.text(label, client, f"{count:,.0f}", ha="center", va="center_baseline", fontsize=10.5,
                           color="#ffffff" if strong else INK)  # fmt: skip
 
@@ -118,7 +113,7 @@ def _name_classes(axes: Axes, names: Sequence[str], fits: bool, tilted: bool) ->
 
 
 def _name_clients(axes: Axes, rows: np.ndarray) -> None:
-    """Round numbers, where many clients are."""
+    """Labels clients at round numbers."""
     last, digits = int(rows[-1]), range(12)
     step = next(n * 10**k for k in digits for n in (1, 2, 5) if n * 10**k * 25 >= last + 1)
     named = np.arange(0, last + 1, step)
@@ -133,6 +128,6 @@ def _totals(axes: Axes, totals: np.ndarray) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_alpha(0.35)
     axes.xaxis.set_major_locator(MaxNLocator(3, integer=True, steps=STEPS))
-    axes.xaxis.set_major_formatter(_COUNT)
-    axes.grid(axis="x", color=INK, alpha=0.14, lw=0.7)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    grid(axes, "x", 0.14)
     axes.set_axisbelow(True)

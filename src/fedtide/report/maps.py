@@ -1,7 +1,6 @@
-"""Clients × rounds: who was there, who was included."""
+"""Figures of clients × rounds: which clients were available, and which were included."""
 
 import itertools
-import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,7 +9,6 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from fedtide.report.clients import Fleet
 from fedtide.report.picture import (
@@ -20,29 +18,34 @@ from fedtide.report.picture import (
     NARROW,
     PRESENT,
     ROWS,
-    STEPS,
     WIDE,
     Picture,
     class_colour,
     draw_legend,
-    legend_height,
     picture,
+    pixel_map,
+    rounds_below,
+    with_legend,
+    wrapped,
 )
 from fedtide.report.svg import INK
-from fedtide.report.words import clean, percent, short
+from fedtide.statistics import evenly
+from fedtide.text import clean, percent, short
+
+_ACROSS, _DOWN = 24, 30  # pixels between panels
 
 
 class Grid(NamedTuple):
-    """Clients × rounds, thinned to what a picture can show."""
+    """The clients and rounds shown: all of them, or a subset if there are too many to draw."""
 
     rows: np.ndarray  # positions in the fleet that are shown
     rounds: np.ndarray  # rounds that are shown
     kind: np.ndarray  # class of each row
-    note: str  # what was left out, as a sentence, or ""
+    note: str  # a sentence on what is not shown, or ""
 
 
 def grid(clients: pl.DataFrame, fleet: Fleet) -> Grid:
-    """All clients and rounds where they fit, evenly chosen ones where not."""
+    """All clients and rounds if they fit, otherwise an evenly spaced subset."""
     every = clients["round"].unique().sort().to_numpy()
     rows = evenly(len(fleet.client), ROWS)
     columns = evenly(len(every), COLUMNS)
@@ -51,7 +54,7 @@ def grid(clients: pl.DataFrame, fleet: Fleet) -> Grid:
         left_out.append(f"{len(rows):,} of {len(fleet.client):,} clients")
     if len(columns) < len(every):
         left_out.append(f"{len(columns):,} of {len(every):,} rounds")
-    note = f" Shown: {' and '.join(left_out)}, evenly chosen." if left_out else ""
+    note = f" Shown: {' and '.join(left_out)}, evenly spaced." if left_out else ""
     return Grid(rows, every[columns], fleet.kind[rows], note)
 
 
@@ -67,34 +70,30 @@ def matrix(clients: pl.DataFrame, fleet: Fleet, shown: Grid, column: str) -> np.
 
 
 def available(clients: pl.DataFrame, fleet: Fleet) -> Picture:
-    """Who was there, under one seed: clients × rounds."""
+    """Available clients under one seed: clients × rounds."""
     first = clients.row(0, named=True)
     one = clients.filter((pl.col("method") == first["method"]) & (pl.col("seed") == first["seed"]))
     shown = grid(one, fleet)
-    here = matrix(one, fleet, shown, "active")
+    active = matrix(one, fleet, shown, "active")
     rate = fleet.with_kind(one).group_by("kind").agg(pl.col("active").mean()).sort("kind")["active"]
-    rates = [f"{clean(name)}: {percent(r, 0)} of the rounds" for name, r in zip(fleet.names, rate, strict=True)]
-    alt = f"Picture of who was available in each round. Available on average: {'; '.join(rates)}."
+    rates = [f"{clean(name)}: {percent(r, 0)} of rounds" for name, r in zip(fleet.names, rate, strict=True)]
+    alt = f"Map of the available clients in each round. Mean availability: {'; '.join(rates)}."
     caption = (
-        f"Who was available under seed {first['seed']}: a row is a client, a column a round, a mark means there. "
-        f"All methods met the same trace.{shown.note}"
+        f"Available clients under seed {first['seed']}: each row is a client, each column a round; dark means "
+        f"available. The trace is the same for all methods.{shown.note}"
     )
 
-    def draw(narrow: bool):
-        def paint(figure: Figure):
-            axes = figure.subplots()
-            _image(axes, [(here, PRESENT)], shown.rounds)
-            _bands(axes, shown, fleet, wrap=12 if narrow else 26, width=270 if narrow else 600)
-            axes.xaxis.set_major_locator(MaxNLocator(4 if narrow else 8, integer=True, steps=STEPS))
-            axes.set_xlabel("Round")
+    def paint(figure: Figure, narrow: bool):
+        axes = figure.subplots()
+        _image(axes, [(active, PRESENT, 255)], shown.rounds)
+        _bands(axes, shown, fleet, wrap=12 if narrow else 26, width=270 if narrow else 600)
+        rounds_below(axes, 4 if narrow else 8)
 
-        return 260 if narrow else 310, paint
-
-    return picture("available", alt, caption, draw)
+    return picture("available", alt, caption, (310, 260), paint)
 
 
 def included(clients: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Picture:
-    """Whom each method included, under one seed: small multiples of clients × rounds."""
+    """Clients included by each method under one seed: small multiples of clients × rounds."""
     share = dict(
         clients.group_by("method").agg((pl.col("invited").sum() / pl.col("active").sum()).alias("share")).iter_rows()
     )
@@ -107,27 +106,25 @@ def included(clients: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Picture
     methods = [m for m in methods if not one.filter(pl.col("method") == m).is_empty()]
     for method in methods:
         own = one.filter(pl.col("method") == method)
-        here, asked = matrix(own, fleet, shown, "active"), matrix(own, fleet, shown, "invited")
-        panels[method] = (here & ~asked, asked)
-    told = [f"{clean(m)} {percent(share[m], 0)}" for m in methods]
-    alt = f"Pictures of whom each method included in each round. Share of the available included: {', '.join(told)}."
+        active, invited = matrix(own, fleet, shown, "active"), matrix(own, fleet, shown, "invited")
+        panels[method] = [(active & ~invited, EXCLUDED, 255), (invited, INCLUDED, 255)]
+    shares = [f"{clean(m)} {percent(share[m], 0)}" for m in methods]
+    alt = f"Maps of the clients that each method included. Share of available clients included: {', '.join(shares)}."
     caption = (
-        f"Whom each method included under seed {seed}, and whom it left out though available. "
-        "The percentage is the share of the available that were included, over all seeds. The colours at the side mark "
-        f"the classes as above.{shown.note}"
+        f"Clients that each method included under seed {seed}, and available clients that it excluded. The percentage "
+        "is the share of available clients that were included, over all seeds. The colours at the left mark the "
+        f"classes, as above.{shown.note}"
     )
 
     def panel(axes: Axes, method: str, first: bool, narrow: bool):
-        _image(axes, [(panels[method][0], EXCLUDED), (panels[method][1], INCLUDED)], shown.rounds)
+        _image(axes, panels[method], shown.rounds)
         _bands(axes, shown, fleet, wrap=17 if first and not narrow else 0, width=140 if narrow else 200)
 
-    def legend():
-        return [
-            Patch(color=INCLUDED, label="included"),
-            Patch(color=EXCLUDED, label="available, left out"),
-            Patch(facecolor="none", edgecolor=INK, lw=0.6, label="absent"),
-        ]
-
+    legend = [
+        Patch(color=INCLUDED, label="included"),
+        Patch(color=EXCLUDED, label="available, excluded"),
+        Patch(facecolor="none", edgecolor=INK, lw=0.6, label="unavailable"),
+    ]
     asides = {m: (share[m], "included") for m in methods}
     several = len(fleet.names) > 1
     return multiples("included", alt, caption, asides, panel, legend, (130 if several else 2, 12 if several else 2))
@@ -139,58 +136,46 @@ def multiples(
     caption: str,
     asides: dict[str, tuple[float, str]],
     panel: Callable[[Axes, str, bool, bool], None],
-    legend: Callable[[], list[Any]],
+    legend: list[Any],
     left: tuple[float, float],
 ) -> Picture:
-    """A panel for each method, with a share and what it is a share of beside its name.
+    """One panel per method, with a share and its meaning beside the name.
 
     Placed by hand, in pixels, since all panels are alike: `left` is the room at the left of each row, for the wide and
     the narrow layout.
     """
     methods = list(asides)
 
-    def draw(narrow: bool):
+    def shape(narrow: bool) -> tuple[int, int, int]:
+        """Columns, rows, and the height of a panel."""
         columns = min(len(methods), 2 if narrow else 3)
-        rows = -(-len(methods) // columns)
-        width, height, across, down, margin = NARROW if narrow else WIDE, 112 if narrow else 150, 24, 30, left[narrow]
-        handles = legend()
-        top = 30 + legend_height([h.get_label() for h in handles], narrow)
-        total = top + rows * height + (rows - 1) * down + 44
-        panel_width = (width - margin - 14 - (columns - 1) * across) / columns
+        return columns, -(-len(methods) // columns), 112 if narrow else 150
 
-        def paint(figure: Figure):
-            figure.set_layout_engine("none")
-            draw_legend(figure, handles, narrow, at_corner=True)
-            for n, method in enumerate(methods):
-                row, column = divmod(n, columns)
-                x, y = margin + column * (panel_width + across), total - top - row * (height + down) - height
-                axes = figure.add_axes((x / width, y / total, panel_width / width, height / total))
-                panel(axes, method, column == 0, narrow)
-                share, what = asides[method]
-                axes.set_title(short(method, 13 if narrow else 15), pad=4)
-                aside = percent(share, 0) if narrow else f"{percent(share, 0)} {what}"
-                axes.set_title(aside, loc="right", pad=4, fontweight="normal", fontsize=11)
-                axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=STEPS))
-                lowest = n + columns >= len(methods)
-                axes.tick_params(labelbottom=lowest)
-                if lowest:
-                    axes.set_xlabel("Round")
+    def paint(figure: Figure, narrow: bool):
+        figure.set_layout_engine("none")
+        draw_legend(figure, legend, narrow, at_corner=True)
+        columns, rows, height = shape(narrow)
+        margin, width, total = left[narrow], NARROW if narrow else WIDE, figure.bbox.height
+        panel_width = (width - margin - 14 - (columns - 1) * _ACROSS) / columns
+        for n, method in enumerate(methods):
+            row, column = divmod(n, columns)
+            x, y = margin + column * (panel_width + _ACROSS), 44 + (rows - 1 - row) * (height + _DOWN)
+            axes = figure.add_axes((x / width, y / total, panel_width / width, height / total))
+            panel(axes, method, column == 0, narrow)
+            share, what = asides[method]
+            axes.set_title(short(method, 13 if narrow else 15), pad=4)
+            aside = percent(share, 0) if narrow else f"{percent(share, 0)} {what}"
+            axes.set_title(aside, loc="right", pad=4, fontweight="normal", fontsize=11)
+            lowest = n + columns >= len(methods)
+            rounds_below(axes, 4, lowest)
+            axes.tick_params(labelbottom=lowest)
 
-        return total, paint
-
-    return picture(name, alt, caption, draw)
+    sizes = (44 + rows * (height + _DOWN) for _, rows, height in map(shape, (False, True)))
+    return picture(name, alt, caption, with_legend([h.get_label() for h in legend], *sizes), paint)
 
 
-def _image(axes: Axes, layers: list[tuple[np.ndarray, str]], rounds: np.ndarray) -> None:
-    """Marks as pixels on a transparent ground."""
-    pixels = np.zeros((*layers[0][0].shape, 4), np.uint8)
-    for mask, hexadecimal in layers:
-        pixels[mask] = [*bytes.fromhex(hexadecimal[1:]), 255]
-    extent = (rounds[0] - 0.5, rounds[-1] + 0.5, len(pixels), 0)
-    axes.imshow(pixels, interpolation="none", aspect="auto", extent=extent)
-    for side in axes.spines.values():
-        side.set_visible(True)
-        side.set_alpha(0.35)
+def _image(axes: Axes, layers: list[tuple[np.ndarray, str, int]], rounds: np.ndarray) -> None:
+    pixel_map(axes, layers, (rounds[0] - 0.5, rounds[-1] + 0.5, len(layers[0][0]), 0))
 
 
 def _bands(axes: Axes, shown: Grid, fleet: Fleet, wrap: int, width: float) -> None:
@@ -214,11 +199,3 @@ def _bands(axes: Axes, shown: Grid, fleet: Fleet, wrap: int, width: float) -> No
             names.append(wrapped(fleet.names[c], wrap))
     axes.set_yticks(middles, names)
     axes.tick_params(axis="y", length=0, pad=12)
-
-
-def wrapped(name: str, width: int) -> str:
-    return "\n".join(textwrap.wrap(short(name, 40), width)[:3])
-
-
-def evenly(size: int, most: int) -> np.ndarray:
-    return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(int))

@@ -1,17 +1,22 @@
-"""The report as one HTML file that needs nothing else: no network, no scripts, no fonts."""
+"""The report as one self-contained HTML file: no network access, no scripts, no fonts."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-import jinja2
 import polars as pl
-from markupsafe import Markup
 
-from fedtide.files import atomic
-from fedtide.report import figures, statistics, svg, words
+from fedtide import statistics
+from fedtide import text as words
+from fedtide.files import write_text
+from fedtide.report.answer import answer
+from fedtide.report.classes import by_class, class_accuracy, importance
 from fedtide.report.clients import fleet
+from fedtide.report.curves import learning, objective
+from fedtide.report.frame import Cell, page
+from fedtide.report.maps import available, included
+from fedtide.report.picture import Picture
 
 FEW_SEEDS = 5
 
@@ -19,33 +24,35 @@ FEW_SEEDS = 5
 def render(
     rounds: pl.DataFrame, clients: pl.DataFrame | None, about: Mapping[str, Any], baseline: str | None = None
 ) -> str:
-    """The page as text. The baseline is the first method unless chosen; what needs clients is left out without them
-    (None, or a table without rows), and the page says so."""
+    """The page as text. The baseline is the first method by default. Without records of clients (None, or a table
+    without rows) the page omits what needs them and says so."""
     about = dict(about)
     base = statistics.chosen_baseline(rounds, baseline)
     summary = statistics.summary(rounds, clients, base)
     seeds = statistics.per_seed(rounds)
     methods = statistics.labels(rounds)
     finished = seeds.filter(~pl.col("diverged")).select("method", "seed")
-    kept = clients if statistics.has_clients(clients) else None
+    kept = None if clients is None or clients.is_empty() else clients
     recorded = kept.join(finished, on=["method", "seed"], how="semi") if kept is not None else None
-    pictures: dict[str, figures.Picture | None] = {"learning": figures.learning(rounds, base)}
+    pictures: dict[str, Picture | None] = {"learning": learning(rounds, base)}
     if summary["metric"][0] == "accuracy":
-        pictures["objective"] = figures.objective(rounds)
+        pictures["objective"] = objective(rounds)
     kinds = classes = None
     if recorded is not None and recorded.height:
         kinds = fleet(recorded, about)
-        classes = figures.class_accuracy(recorded, kinds)
-        pictures["available"] = figures.available(recorded, kinds)
-        pictures["included"] = figures.included(recorded, kinds, methods)
-        pictures["importance"] = figures.importance(recorded, kinds, methods)
-        pictures["by_class"] = figures.by_class(classes, kinds, methods)
-    return environment().get_template("report.html").render(
+        classes = class_accuracy(recorded, kinds)
+        pictures["available"] = available(recorded, kinds)
+        pictures["included"] = included(recorded, kinds, methods)
+        pictures["importance"] = importance(recorded, kinds, methods)
+        pictures["by_class"] = by_class(classes, kinds, methods)
+    return page(
+        "fedtide.report",
+        "report.html",
         about=about,
         title=words.clean(about.get("title") or "Comparison of methods"),
         meta=_meta(rounds, about, len(methods), seeds["seed"].n_unique()),
-        answer=words.answer(summary, seeds, classes, kinds),
-        figures={name: picture for name, picture in pictures.items() if picture is not None},
+        answer=answer(summary, seeds, classes, kinds),
+        figures=pictures,
         recorded=kept is not None,
         finished=kinds is not None,
         several_classes=kinds is not None and len(kinds.names) > 1,
@@ -53,10 +60,8 @@ def render(
         rows=_rows(summary),
         baseline=base,
         warnings=_warnings(summary, about),
-        palette=[svg.LIGHT, svg.DARK],
-        paper=svg.PAPER,
         seeds=seeds["seed"].unique().sort().to_list(),
-    )  # fmt: skip
+    )
 
 
 def write(
@@ -66,113 +71,94 @@ def write(
     about: Mapping[str, Any],
     baseline: str | None = None,
 ) -> Path:
-    """Writes the page; a reader finds the old file or the whole new one, never a part."""
-    path = Path(path)
-    text = render(rounds, clients, about, baseline)
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return path
-
-
-def environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fedtide.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {
-        "clean": words.clean,
-        "short": words.short,
-        "drawing": lambda text: Markup(text),  # our own SVG, in which labels are escaped already
-        "setting": words.setting,
-        "unbroken": lambda text: text.replace(" = ", "\u00a0=\u00a0"),
-        "settings": words.settings,
-        "sentence": lambda name: str(name).replace("_", " "),
-    }
-    return environment
+    """Writes the page atomically."""
+    return write_text(path, render(rounds, clients, about, baseline))
 
 
 def _meta(rounds: pl.DataFrame, about: dict[str, Any], methods: int, seeds: int) -> list[str]:
     problem, process = about.get("problem") or {}, about.get("availability") or {}
-    facts = [words.count(methods, "method"), words.count(seeds, "seed"), words.count(_last(rounds), "round")]
+    facts = [
+        words.count(methods, "method"),
+        words.count(seeds, "seed"),
+        words.count(rounds.select(pl.col("round").max()).item(), "round"),
+    ]
     if problem.get("clients"):
         facts.append(words.count(problem["clients"], "client"))
-    facts += [
-        f"{kind}: {words.clean(part['name'])}"
-        for kind, part in (("problem", problem), ("availability", process))
-        if part.get("name")
-    ]
-    return facts
+    named = (("problem", problem), ("availability", process))
+    return facts + [f"{kind}: {words.clean(part['name'])}" for kind, part in named if part.get("name")]
 
 
-def _last(rounds: pl.DataFrame) -> int:
-    return int(rounds.select(pl.col("round").max()).item())
+class Forest(NamedTuple):
+    """A difference and its interval on a scale from 0 to 100, on which 50 is no difference."""
+
+    low: str
+    mean: str
+    high: str
+    verdict: Literal["better", "worse", "unclear"]
 
 
-def _rows(summary: pl.DataFrame) -> list[dict[str, Any]]:
+class Row(NamedTuple):
+    """A method in the table."""
+
+    name: str
+    diverged: int
+    baseline: bool
+    cells: dict[str, Cell]  # by column of the summary
+    forest: Forest | None
+
+
+def _rows(summary: pl.DataFrame) -> list[Row]:
     """The table's cells, with the best of each column marked and each difference placed on a common scale."""
     kind: statistics.Metric = summary["metric"][0]
     up = kind == "accuracy"
     ends = [abs(x) for c in ("difference", "difference_low", "difference_high") for x in summary[c] if x is not None]
     scale = max(ends, default=0.0) or 1.0
-
-    def level(row: dict[str, Any], name: str) -> dict[str, Any]:
-        low, high = row[f"{name}_low"], row[f"{name}_high"]
-        spread = None if low is None else words.spread(kind, low, high)
-        return {"text": words.value(kind, row[name]), "spread": spread, "best": False}
-
-    def difference(row: dict[str, Any], name: str) -> dict[str, Any]:
-        low, high = row[f"{name}_low"], row[f"{name}_high"]
-        spread = None if low is None else f"{words.change(kind, low)} to {words.change(kind, high)}"
-        return {"text": words.change(kind, row[name]), "spread": spread, "best": False}
-
-    out = []
+    rows = []
     for row in summary.iter_rows(named=True):
-        cells = {name: level(row, name) for name in ("final", "average")}
-        cells |= {name: difference(row, name) for name in ("difference", "average_difference")}
-        cells["worst_decile"] = {"text": words.percent(row["worst_decile"]), "spread": None, "best": False}
-        cells["objective"] = {"text": words.value("objective", row["objective"]), "spread": None, "best": False}
-        forest = None
-        if row["difference"] is not None and not row["baseline"]:
-            low = row["difference"] if row["difference_low"] is None else row["difference_low"]
-            high = row["difference"] if row["difference_high"] is None else row["difference_high"]
-            good, bad = (low > 0, high < 0) if up else (high < 0, low > 0)
-            verdict = (
-                "unclear" if row["difference_low"] is None else "better" if good else "worse" if bad else "unclear"
-            )
-            place = [50 + 46 * x / scale for x in (low, row["difference"], high)]
-            forest = {
-                "low": f"{place[0]:.1f}",
-                "mean": f"{place[1]:.1f}",
-                "high": f"{place[2]:.1f}",
-                "verdict": verdict,
-            }
-        out.append({**row, "name": words.clean(row["method"]), "cells": cells, "forest": forest})
+        cells = {}
+        for name in ("final", "average"):
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            cells[name] = Cell(words.value(kind, row[name]), None if low is None else words.spread(kind, low, high))
+        for name in ("difference", "average_difference"):
+            mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+            between = None if low is None else f"{words.change(kind, low)} to {words.change(kind, high)}"
+            cells[name] = Cell(words.change(kind, mean), between)
+        cells["worst_decile"] = Cell(words.percent(row["worst_decile"]))
+        cells["objective"] = Cell(words.value("objective", row["objective"]))
+        gap = statistics.Estimated(row["difference"], row["difference_low"], row["difference_high"])
+        forest = None if row["baseline"] else _forest(gap, scale, up)
+        rows.append(Row(words.clean(row["method"]), row["diverged"], row["baseline"], cells, forest))
     for name, highest in {"final": up, "average": up, "worst_decile": True, "objective": False}.items():
         at = summary[name].arg_max() if highest else summary[name].arg_min()
-        texts = [row["cells"][name]["text"] for row in out]
-        if at is not None and len(set(texts)) > 1:  # what reads alike is alike
-            for row in out:
-                row["cells"][name]["best"] = row["cells"][name]["text"] == texts[at]
-    return out
+        texts = [row.cells[name].text for row in rows]
+        if at is not None and len(set(texts)) > 1:  # equal texts are equally good
+            for row in rows:
+                row.cells[name] = row.cells[name]._replace(best=row.cells[name].text == texts[at])
+    return rows
+
+
+def _forest(gap: statistics.Estimated, scale: float, up: bool) -> Forest | None:
+    if gap.mean is None:
+        return None
+    low, high = (gap.mean, gap.mean) if gap.low is None or gap.high is None else (gap.low, gap.high)
+    verdict = "unclear" if not gap.apart else "better" if (low > 0) == up else "worse"
+    left, middle, right = (f"{50 + 46 * x / scale:.1f}" for x in (low, gap.mean, high))
+    return Forest(left, middle, right, verdict)
 
 
 def _warnings(summary: pl.DataFrame, about: dict[str, Any]) -> list[str]:
-    said = [words.clean(text) for text in about.get("warnings") or []]
+    lines = [words.clean(text) for text in about.get("warnings") or []]
     for row in summary.filter(pl.col("diverged") > 0).iter_rows(named=True):
         lost = words.count(row["diverged"], "seed")
-        what = "the objective was not a finite number; left out of every figure and mean"
-        said.append(f"{words.clean(row['method'])}: {lost} diverged ({what}).")
+        what = "the objective became non-finite; excluded from all figures and means"
+        lines.append(f"{words.clean(row['method'])}: {lost} diverged ({what}).")
     ends = summary["round"].unique().sort().to_list()
     if len(ends) > 1:
-        said.append(
-            f"Not all methods ran equally long: the last evaluations are at rounds {', '.join(map(str, ends))}."
-        )
+        at = ", ".join(map(str, ends))
+        lines.append(f"Methods ran for different numbers of rounds: their last evaluations are at rounds {at}.")
     most = summary["seeds"].max()
     if isinstance(most, int) and 1 < most < FEW_SEEDS:
-        said.append(f"With {most} seeds the intervals are only indicative; take {FEW_SEEDS} or more.")
+        lines.append(f"With {most} seeds the intervals are only indicative; use {FEW_SEEDS} or more.")
     if most == 1:
-        said.append("With one seed there are no intervals: differences may be chance.")
-    return said
+        lines.append("With one seed there are no intervals: differences may be due to chance.")
+    return lines

@@ -29,10 +29,10 @@ _DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)))
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 _STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",  # text stays text: small, searchable, in the reader's own font
-    "text.parse_math": False,  # a label with a dollar sign is a label
+    "svg.fonttype": "none",  # text remains text: small, searchable, in the reader's font
+    "text.parse_math": False,  # dollar signs in labels are literal
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib and is wide: what fits in it fits in any other
+    "font.sans-serif": ["DejaVu Sans"],  # included in matplotlib and wide: text that fits in it fits in other fonts
     "font.size": 12,
     "axes.labelsize": 12,
     "axes.titlesize": 12,
@@ -66,20 +66,20 @@ _STYLE: dict[Any, Any] = {
 
 
 def colour(index: int) -> str:
-    """The stand-in of the palette's colour, repeated beyond its end."""
+    """The stand-in for a colour of the palette, which repeats."""
     return _STAND_INS[index % len(_STAND_INS)]
 
 
 def dash(index: int):
-    """Solid for the first round of the palette, dashed and dotted for the next."""
+    """Solid for the first cycle of the palette, dashed and dotted for the next ones."""
     return _DASHES[index // len(_STAND_INS) % len(_DASHES)]
 
 
 @contextmanager
 def canvas(width: float, height: float) -> Iterator[Figure]:
-    """A figure of that many CSS pixels, in the report's style. Must be turned into SVG inside the block."""
+    """A figure of this size in CSS pixels, in the report's style. Must be converted to SVG inside the block."""
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # the browser has the glyphs
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph")  # the browser provides missing glyphs
         layout = ConstrainedLayoutEngine(w_pad=0.04, h_pad=0.06, hspace=0.03)
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout=layout)
         yield figure
@@ -89,7 +89,7 @@ def to_svg(figure: Figure, name: str, alt: str) -> str:
     """The figure as an `<svg>` element with an accessible name, whose ids begin with `name`."""
     buffer = StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with matplotlib.rc_context({"svg.hashsalt": name}):  # equal figures give equal text
+    with matplotlib.rc_context({"svg.hashsalt": name}):  # deterministic ids: equal figures give equal text
         FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)  # savefig draws everything twice
     text = buffer.getvalue()
     text = text[text.index("<svg") :]

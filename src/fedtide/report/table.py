@@ -4,40 +4,31 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fedtide.report.words import change, clean, percent, value
+from fedtide.text import change, clean, percent, value
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def columns(summary: pl.DataFrame) -> list[str]:
-    """The headings, which follow the metric and what the runs hold."""
-    accuracy = summary["metric"][0] == "accuracy"
-    names = ["Method", "Final accuracy", "Time average"] if accuracy else ["Method", "Final objective", "Time average"]
-    if accuracy:
-        names += ["Worst decile", "Objective"]
-    if len(summary) > 1:
+def columns(summary: pl.DataFrame) -> dict[str, list[str]]:
+    """The cells as text, by heading. The headings depend on the metric and on the runs."""
+    kind, rows = summary["metric"][0], summary.rows(named=True)
+    table = {
+        "Method": [clean(row["method"]) for row in rows],
+        f"Final {kind}": [value(kind, row["final"]) for row in rows],
+        "Time average": [value(kind, row["average"]) for row in rows],
+    }
+    if kind == "accuracy":
+        table["Worst decile"] = [percent(row["worst_decile"]) for row in rows]
+        table["Objective"] = [value("objective", row["objective"]) for row in rows]
+    if len(rows) > 1:
         base = clean(summary.filter("baseline")["method"][0])
-        names += [f"vs {base}, points" if accuracy else f"vs {base}"]
+        heading = f"vs {base}, points" if kind == "accuracy" else f"vs {base}"
+        table[heading] = ["baseline" if row["baseline"] else _difference(row) for row in rows]
     if summary["diverged"].sum() > 0:
-        names += ["Diverged"]
-    return names
-
-
-def rows(summary: pl.DataFrame) -> list[list[str]]:
-    """The cells as text, under `columns`."""
-    accuracy = summary["metric"][0] == "accuracy"
-    out = []
-    for row in summary.iter_rows(named=True):
-        cells = [clean(row["method"]), value(row["metric"], row["final"]), value(row["metric"], row["average"])]
-        if accuracy:
-            cells += [percent(row["worst_decile"]), value("objective", row["objective"])]
-        if len(summary) > 1:
-            cells += ["baseline" if row["baseline"] else _difference(row)]
-        if summary["diverged"].sum() > 0:
-            cells += [f"{row['diverged']} of {row['diverged'] + row['seeds']}" if row["diverged"] else "0"]
-        out.append(cells)
-    return out
+        of = [(row["diverged"], row["diverged"] + row["seeds"]) for row in rows]
+        table["Diverged"] = [f"{lost} of {every}" if lost else "0" for lost, every in of]
+    return table
 
 
 def rich_table(summary: pl.DataFrame) -> "Table":
@@ -46,29 +37,23 @@ def rich_table(summary: pl.DataFrame) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    found, body = best(summary), rows(summary)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))  # 80 columns hold it
-    for n, name in enumerate(columns(summary)):
-        widest = max(
-            len(text) for text in (*name.split(), *(cells[n] for cells in body))
-        )  # headings wrap, cells do not
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))  # fits in 80 columns
+    cells = columns(summary)
+    for n, (name, texts) in enumerate(cells.items()):
+        widest = max(map(len, (*name.split(), *texts)))  # headings wrap, cells do not
         table.add_column(Text(name), justify="right" if n else "left", width=widest)
-    for n, cells in enumerate(body):
-        table.add_row(*(Text(cell, style="bold" if n == found and c < 2 else "") for c, cell in enumerate(cells)))
+    final = summary["final"]
+    best = final.arg_max() if summary["metric"][0] == "accuracy" else final.arg_min()  # None where no run finished
+    for n, row in enumerate(zip(*cells.values(), strict=True)):
+        table.add_row(*(Text(cell, style="bold" if n == best and c < 2 else "") for c, cell in enumerate(row)))
     return table
 
 
 def markdown(summary: pl.DataFrame) -> str:
     """The summary as a Markdown table."""
-    names = columns(summary)
-    lines = [names, ["---"] + ["---:"] * (len(names) - 1), *rows(summary)]
+    cells = columns(summary)
+    lines = [cells, ["---"] + ["---:"] * (len(cells) - 1), *zip(*cells.values(), strict=True)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
-
-
-def best(summary: pl.DataFrame) -> int | None:
-    """The row that ends best; None where no run finished."""
-    final = summary["final"]
-    return final.arg_max() if summary["metric"][0] == "accuracy" else final.arg_min()
 
 
 def _difference(row: dict[str, Any]) -> str:

@@ -1,14 +1,15 @@
-"""A server that stretches what a period achieved."""
+"""A server that amplifies the change over a period."""
 
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import check_kind, number, require, whole
+from fedtide.declared import Descent
+from fedtide.errors import check_kind, number, require
 from fedtide.servers.optimiser import Optimiser
 from fedtide.servers.projected import Projected
-from fedtide.types import Server, State, part
+from fedtide.types import Server, State, check_whole, part
 
 
 class AmplifiedState(NamedTuple):
@@ -21,8 +22,8 @@ class AmplifiedState(NamedTuple):
 class Amplified:
     """The steps of `server`, and after every `period` = P rounds w ← w_P + γ (w − w_P), w_P the model P rounds ago.
 
-    Rounds are counted whether or not anybody took part. γ = `factor` = 1 changes nothing. The long step would leave the
-    ball of `Projected` inside: that is refused, `Projected` goes around it.
+    Rounds without participants are counted, too. γ = `factor` = 1 changes nothing. The long step would leave the ball
+    of an inner `Projected`, which is refused: wrap this server in `Projected` instead.
 
     Reference: Wang and Ji, "A unified analysis of federated learning with arbitrary client participation",
     NeurIPS 2022.
@@ -36,17 +37,20 @@ class Amplified:
         check_kind("server.server", self.server, "server")
         inner: Any = self.server
         while inner is not None:  # through averages
-            wanted = "one that may leave its ball, as the long step does: take Projected(Amplified(…)) instead"
+            wanted = "one without a ball, which the long step would leave: use Projected(Amplified(…)) instead"
             require(not isinstance(inner, Projected), "server.server", type(inner).__name__, wanted)
             inner = getattr(inner, "server", None)
-        object.__setattr__(self, "period", whole("server.period", self.period, 1))
+        check_whole(self, "server", period=1)
         number("server.factor", self.factor, low=0)
+
+    def in_theory(self) -> Descent:
+        return self.server.in_theory()._replace(rate=None)
 
     def init(self, w: Array) -> AmplifiedState:
         return AmplifiedState(self.server.init(w), w, jnp.asarray(False))
 
     def step(self, state: AmplifiedState, w: Array, direction: Array) -> tuple[Array, AmplifiedState]:
-        # Taken when it is left, not when it is reached: whatever is around this server may have moved it in between.
+        # Stored when the model leaves it, not when it is reached: a wrapper may have changed it in between.
         start = jnp.where(state.begun, state.start, w)
         w, inner = self.server.step(state.inner, w, direction)
         return w, AmplifiedState(inner, start, jnp.asarray(True))

@@ -1,9 +1,10 @@
-"""A server that hands out the mean of its last two models."""
+"""A server that returns the mean of its last two models."""
 
 from typing import Any, NamedTuple
 
 from jax import Array
 
+from fedtide.declared import Descent
 from fedtide.errors import check_kind
 from fedtide.servers.optimiser import Optimiser
 from fedtide.types import Server, State, part
@@ -11,13 +12,13 @@ from fedtide.types import Server, State, part
 
 class LastTwo(NamedTuple):
     inner: Any
-    before: Array  # [d] what `server` handed out before the last step
+    before: Array  # [d] the model that `server` returned before the last step
 
 
 @part
 class AverageOfLastTwo:
-    """Trains as `server` does, and hands out (w_t + w_{t−1}) / 2 for evaluation and use, never for training; w_t what
-    `server` would hand out.
+    """The steps of `server`; returns (w_t + w_{t−1}) / 2 for evaluation and use, not for training. w_t is the model
+    that `server` would return.
 
     Reference: Jhunjhunwala, Wang and Joshi, "FedExP: Speeding up federated averaging via extrapolation", ICLR 2023.
     """
@@ -26,6 +27,9 @@ class AverageOfLastTwo:
 
     def __post_init__(self):
         check_kind("server.server", self.server, "server")
+
+    def in_theory(self) -> Descent:
+        return self.server.in_theory()._replace(rate=None)
 
     def init(self, w: Array) -> LastTwo:
         inner = self.server.init(w)

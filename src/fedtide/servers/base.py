@@ -1,12 +1,16 @@
-"""What servers have in common."""
+"""Defaults of servers."""
 
 from jax import Array
 
+from fedtide.declared import Descent
 from fedtide.types import State
 
 
 class LastModel:
-    """A server that hands out the model that trains, and minds only the rounds in which it moves."""
+    """Defaults for a server that returns the model that clients train from, and does nothing at the end of a round."""
+
+    def in_theory(self) -> Descent:
+        return Descent(unfollowed=f"Its server does more than gradient descent ({type(self).__name__})")
 
     def end_round(self, state: State, w: Array, round: Array) -> tuple[Array, State]:
         return w, state

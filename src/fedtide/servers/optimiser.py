@@ -6,7 +6,8 @@ import jax
 import optax
 from jax import Array
 
-from fedtide.errors import InvalidInput, number, one_of
+from fedtide.declared import Descent
+from fedtide.errors import InvalidInput, check_one_of, number
 from fedtide.servers.base import LastModel
 from fedtide.types import State, part
 
@@ -14,11 +15,11 @@ _NAMES = ("sgd", "adam", "adagrad", "yogi", "rmsprop", "adamw", "lion", "amsgrad
 
 
 class Options(dict[str, Any]):
-    """Arguments of an optax constructor. Its floats are leaves of a pytree, as a part's are; the rest is structure."""
+    """Arguments of an optax constructor. Floats are leaves of a pytree, as a part's are; the others are structure."""
 
     def __init__(self, given: Any, numbers: tuple[str, ...] | None = None):
         super().__init__(given)
-        # Kept, since what JAX puts in place of a number may be anything.
+        # Kept, since JAX may put any object in place of a number.
         self.numbers = numbers or tuple(sorted(name for name, value in self.items() if isinstance(value, float)))
 
 
@@ -50,8 +51,7 @@ class Optimiser(LastModel):
     options: Options | dict[str, Any] | tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self):
-        if self.algorithm not in _NAMES:
-            raise InvalidInput("server.algorithm", self.algorithm, one_of(str(self.algorithm), _NAMES))
+        check_one_of("server.algorithm", self.algorithm, _NAMES)
         number("server.rate", self.rate, low=0)
         try:
             self._optax()
@@ -59,6 +59,11 @@ class Optimiser(LastModel):
             allowed = f"((name, value), …), arguments of optax.{self.algorithm}"
             raise InvalidInput("server.options", self.options, allowed) from error
         object.__setattr__(self, "options", Options(self.options))
+
+    def in_theory(self) -> Descent:
+        if self.algorithm in ("adamw", "lion") or "weight_decay" in dict(self.options):
+            return Descent(unfollowed=f"Its server does more than gradient descent ({self.algorithm})")
+        return Descent(float(self.rate) if self.algorithm == "sgd" and not self.options else None)
 
     def init(self, w: Array) -> State:
         return self._optax().init(w)

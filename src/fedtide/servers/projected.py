@@ -1,8 +1,9 @@
-"""A server whose models stay in a ball."""
+"""A server that projects its models onto a ball."""
 
 import jax.numpy as jnp
 from jax import Array
 
+from fedtide.declared import Descent
 from fedtide.errors import check_kind, number
 from fedtide.types import Server, State, part
 
@@ -21,6 +22,9 @@ class Projected:
     def __post_init__(self):
         check_kind("server.server", self.server, "server")
         number("server.radius", self.radius, above=0)
+
+    def in_theory(self) -> Descent:
+        return Descent(unfollowed="Its server projects, and the limit may be outside the ball")
 
     def init(self, w: Array) -> State:
         return self.server.init(w)

@@ -1,4 +1,4 @@
-"""Simulation: whole experiments as compiled programs."""
+"""Simulation: experiments as compiled programs."""
 
 from fedtide.simulation.cores import use_all_cores
 from fedtide.simulation.result import Result

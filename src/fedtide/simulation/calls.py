@@ -1,8 +1,7 @@
-"""Calls of a method's parts, with what they return checked.
+"""Calls of a method's parts, with checks of their results.
 
-Shapes, types and the structure of states are checked when a program is traced: that costs nothing in a run. Whom a
-policy asks and invites, and with what weight, is known in a round only: `fault` makes it one number, which the host
-reads once per segment.
+Shapes, types and the structure of states are checked when a program is traced, which costs nothing in a run. A policy's
+decisions are known only in a round: `fault` reduces them to one number, which the host reads once per segment.
 """
 
 from collections.abc import Sequence
@@ -40,18 +39,18 @@ def update(estimator: Estimator, state: State, available: Array) -> tuple[Estima
     return estimate, call.state(state, after)
 
 
-def candidates(policy: Participation, state: State, seen: Observation) -> Array:
+def candidates(policy: Participation, state: State, observation: Observation) -> Array:
     """`Participation.candidates`."""
-    asked = policy.candidates(state, seen)
-    return _Call(policy, "candidates").array("the mask", asked, seen.available.shape, "bool")
+    asked = policy.candidates(state, observation)
+    return _Call(policy, "candidates").array("the mask", asked, observation.available.shape, "bool")
 
 
-def decide(policy: Participation, state: State, seen: Observation) -> tuple[Decision, State]:
+def decide(policy: Participation, state: State, observation: Observation) -> tuple[Decision, State]:
     """`Participation.decide`."""
     call = _Call(policy, "decide")
-    decision, after = call.pair(policy.decide(state, seen), Decision)
-    call.array("invited", decision.invited, seen.available.shape, "bool")
-    call.array("weight", decision.weight, seen.available.shape, "float")
+    decision, after = call.pair(policy.decide(state, observation), Decision)
+    call.array("invited", decision.invited, observation.available.shape, "bool")
+    call.array("weight", decision.weight, observation.available.shape, "float")
     return decision, call.state(state, after)
 
 
@@ -85,8 +84,8 @@ def close(
 ) -> tuple[Any, Any]:
     """`Solver.close`."""
     call = _Call(solver, "close")
-    found, rows = call.pair(solver.close(shared, cohort, updates, before, after, model), object)
-    return call.state(shared, found), call.state(after, rows, "rows", "the rows after training")
+    shared_after, rows = call.pair(solver.close(shared, cohort, updates, before, after, model), object)
+    return call.state(shared, shared_after), call.state(after, rows, "rows", "the rows after training")
 
 
 def combine(aggregation: Aggregation, state: State, cohort: Cohort, updates: Updates) -> tuple[Array, State]:
@@ -122,49 +121,49 @@ _RULES = (
 )
 
 
-def fault(seen: Observation, decision: Decision, query_capacity: int, capacity: int) -> Array:
-    """0 where a decision keeps all rules; else the number of a broken rule and the first client it is broken for."""
-    clients, invited = len(seen.available), decision.invited
+def fault(observation: Observation, decision: Decision, query_capacity: int, capacity: int) -> Array:
+    """0 for a valid decision; otherwise encodes a broken rule and the first client for which it is broken."""
+    clients, invited = len(observation.available), decision.invited
     broken = (
         ~invited & (decision.weight != 0),
         ~jnp.isfinite(decision.weight),
-        seen.asked & ~seen.available,
-        invited & ~seen.available,
+        observation.asked & ~observation.available,
+        invited & ~observation.available,
     )
     rule = jnp.zeros(clients, jnp.int32)
     for i, mask in enumerate(broken, 1):
         rule = jnp.where(mask, i, rule)
-    found = jnp.where(rule > 0, rule * clients - jnp.arange(clients), 0).max()
-    # A policy that overlooks who is available invites too many, too: the client says more.
-    for i, more in enumerate((seen.asked.sum() > query_capacity, invited.sum() > capacity), len(broken) + 1):
-        found = jnp.where(more & (found == 0), i * clients, found)
-    return found
+    code = jnp.where(rule > 0, rule * clients - jnp.arange(clients), 0).max()
+    # A policy that ignores availability also invites too many: the error with a client is more specific.
+    for i, more in enumerate((observation.asked.sum() > query_capacity, invited.sum() > capacity), len(broken) + 1):
+        code = jnp.where(more & (code == 0), i * clients, code)
+    return code
 
 
 def explain(policy: Participation, fault: int, clients: int, names: Sequence[str] = ()) -> str:
-    """A fault in words; clients that have names are also called by them."""
+    """The message for a fault, with the client's name where clients have names."""
     rule = -(-fault // clients)
     client = rule * clients - fault
-    who = f" (client {client} is {names[client]!r})" if names else ""
-    return f"{_Call(policy, 'decide')}: {_RULES[rule - 1].format(client=client)}{who}"
+    name = f" (client {client} is {names[client]!r})" if names else ""
+    return f"{_Call(policy, 'decide')}: {_RULES[rule - 1].format(client=client)}{name}"
 
 
 def refuse_faults(
     label: str, policy: Participation, seeds: Sequence[int], first: int, clients: int, faults: np.ndarray
 ) -> None:
-    """Raises where a decision broke a rule; `faults` [R, …] are those of round `first` (from 0) and later ones."""
+    """Raises for a decision that broke a rule; `faults` [R, …] are those of round `first` (from 0) and later ones."""
     if not faults.any():
         return
     seed, round_ = np.argwhere(faults.reshape(len(seeds), -1))[0]
-    what = explain(policy, int(faults.reshape(len(seeds), -1)[seed, round_]), clients)
-    raise FedtideError(f"{label}, seed {seeds[seed]}, round {first + 1 + round_}: {what}")
+    message = explain(policy, int(faults.reshape(len(seeds), -1)[seed, round_]), clients)
+    raise FedtideError(f"{label}, seed {seeds[seed]}, round {first + 1 + round_}: {message}")
 
 
 _KINDS = {"bool": jnp.bool_, "int": jnp.integer, "float": jnp.floating}
 
 
 class _Call(NamedTuple):
-    """A part's verb, as errors name it."""
+    """A part's method, as errors name it."""
 
     part: object
     verb: str
@@ -172,32 +171,33 @@ class _Call(NamedTuple):
     def __str__(self) -> str:
         return f"{type(self.part).__name__}.{self.verb}"
 
-    def one(self, found: Any, kind: type) -> Any:
-        if not isinstance(found, kind):
-            raise FedtideError(f"{self}: returns {_described(found)}; must be {kind.__name__}")
-        return found
+    def one(self, result: Any, kind: type) -> Any:
+        if not isinstance(result, kind):
+            raise FedtideError(f"{self}: returns {_described(result)}; must be {kind.__name__}")
+        return result
 
-    def pair(self, found: Any, kind: type) -> tuple[Any, Any]:
-        """(value, state). A part that forgets its state returns the value alone, which may be a NamedTuple of two."""
-        if type(found) is not tuple or len(found) != 2:
+    def pair(self, result: Any, kind: type) -> tuple[Any, Any]:
+        """(value, state). A part without its state in the result returns the value alone, perhaps a NamedTuple of
+        two."""
+        if type(result) is not tuple or len(result) != 2:
             value = "value" if kind is object else kind.__name__
-            raise FedtideError(f"{self}: returns {_described(found)}; must be a pair ({value}, state)")
-        return self.one(found[0], kind), found[1]
+            raise FedtideError(f"{self}: returns {_described(result)}; must be a pair ({value}, state)")
+        return self.one(result[0], kind), result[1]
 
-    def model(self, w: Array, state: State, found: Any) -> tuple[Array, State]:
-        new, after = self.pair(found, object)
+    def model(self, w: Array, state: State, result: Any) -> tuple[Array, State]:
+        new, after = self.pair(result, object)
         return self.array("the model", new, w.shape, w.dtype), self.state(state, after)
 
     def array(self, name: str, value: Any, shape: tuple[int, ...], kind: Any) -> Any:
         """The value, if it is an array or a number of this shape and type."""
-        found = _aval(value)
+        aval = _aval(value)
         wanted = _KINDS[kind] if isinstance(kind, str) else kind
-        if found is None or found.shape != shape or not jnp.issubdtype(found.dtype, wanted):
+        if aval is None or aval.shape != shape or not jnp.issubdtype(aval.dtype, wanted):
             raise FedtideError(f"{self}: {name} is {_described(value)}; must be {_typed(kind, shape)}")
         return value
 
     def state(self, before: State, after: State, name: str = "the state", like: str = "as before") -> State:
-        """The new state, if it has the structure, shapes and types of the one before: a loop carries it."""
+        """The new state, if it has the structure, shapes and types of the one before, as in any loop of JAX."""
         old, new = jax.tree.structure(before), jax.tree.structure(after)
         if old != new:
             raise FedtideError(f"{self}: {name} is {_described(after)}; must be {like}, {_described(before)}")
@@ -209,7 +209,7 @@ class _Call(NamedTuple):
 
 
 def _aval(value: Any) -> Any:
-    """Shape and type of an array or a number; None of anything else."""
+    """Shape and type of an array or a number; None for other objects."""
     try:
         return jax.typeof(value)
     except TypeError:
@@ -217,10 +217,10 @@ def _aval(value: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    """An array as float32[3,4]; a tuple with its fields; anything else as its class."""
-    found = _aval(value)
-    if found is not None:
-        return _typed(found.dtype, found.shape)
+    """An array as float32[3,4]; a tuple with its fields; any other object as its class."""
+    aval = _aval(value)
+    if aval is not None:
+        return _typed(aval.dtype, aval.shape)
     if isinstance(value, tuple):
         name = type(value).__name__ if hasattr(value, "_fields") else ""
         return f"{name}({', '.join(_described(item) for item in value)})"

@@ -1,13 +1,13 @@
-"""Checkpoints: the state of a run after a stretch, and the records up to there.
+"""Checkpoints: the state of a run after a segment, and the records so far.
 
 A run's folder holds, while it runs, one folder for each method under `checkpoints/`:
 
-    state.safetensors             all that is carried from round to round, which run it belongs to, and digests
-    rounds-00000050.parquet       records of the stretch that ended with round 50
+    state.safetensors             the state between rounds, which run it belongs to, and digests
+    rounds-00000050.parquet       records of the segment that ended with round 50
     clients-00000050.parquet
 
-A stretch's records are written before its state, which holds a digest of all records so far. Killed in between, the
-stretch is run again and its records are written again, identically; so the state alone says how far the run is.
+A segment's records are written before its state, which holds a digest of all records so far. If the run is killed in
+between, the segment is run and its records are written again, identically; so only the state determines the progress.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedtide.errors import CheckpointError
-from fedtide.files import atomic
+from fedtide.errors import CheckpointError, FedtideError
+from fedtide.simulation.trees import named, read_arrays, tree_of, write_arrays
 
-_FORMAT = "fedtide-checkpoint-2"
-_ANEW = "delete its folder and resume: this method then starts anew"
+_FORMAT = "fedtide-checkpoint-3"
+_ANEW = "delete its folder and resume: this method then starts again"
 
 
 class Saved(NamedTuple):
@@ -32,11 +32,11 @@ class Saved(NamedTuple):
 
     carry: Any
     rounds: int  # rounds completed
-    records: str  # a digest of the records up to there: see `chained`
+    records: str  # a digest of the records so far: see `chained`
 
 
 def fingerprint(*trees: Any) -> str:
-    """A digest of everything that determines a run: the leaves and the structure of its parts."""
+    """A digest of all inputs of a run: the leaves and the structure of its parts."""
     digest = hashlib.sha256()
     for path, leaf in jax.tree.leaves_with_path(trees):
         array = np.asarray(leaf)
@@ -49,23 +49,16 @@ def fingerprint(*trees: Any) -> str:
 
 def save(path: Path, state: Saved, run: str) -> None:
     """Writes the state, atomically."""
-    from safetensors.numpy import save_file
-
-    tensors = {name: np.ascontiguousarray(leaf) for name, leaf in _named(state.carry).items()}
+    tensors = named(state.carry)
     metadata = {"format": _FORMAT, "run": run, "rounds": str(state.rounds), "records": state.records}
-    with atomic(path) as temporary:
-        save_file(tensors, temporary, metadata=metadata | {"digest": _digest(metadata, tensors)})
+    write_arrays(path, tensors, metadata | {"digest": _digest(metadata, tensors)})
 
 
 def load(path: Path, like: Any, run: str) -> Saved:
-    """Reads a state of the same shape as `like`; raises `CheckpointError` on a damaged or foreign file."""
-    from safetensors import SafetensorError, safe_open
-
+    """Reads a state of the same shapes as `like`; raises `CheckpointError` for a damaged file or one of another run."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, json.JSONDecodeError) as error:
+        tensors, metadata = read_arrays(path)
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: damaged checkpoint ({error}); {_ANEW}") from error
     if metadata.get("format") != _FORMAT:
         raise CheckpointError(f"{path}: not a checkpoint of this version of fedtide; {_ANEW}")
@@ -73,12 +66,11 @@ def load(path: Path, like: Any, run: str) -> Saved:
         raise CheckpointError(f"{path}: damaged checkpoint (its digest differs); {_ANEW}")
     if metadata["run"] != run:
         raise CheckpointError(f"{path}: belongs to another run (other data, method, seeds or settings)")
-    names = _named(like)
-    if set(names) != set(tensors):
-        raise CheckpointError(f"{path}: belongs to another method (its state has other parts)")
-    leaves = [tensors[name] for name in names]
-    saved = jax.tree.unflatten(jax.tree.structure(like), leaves)
-    return Saved(saved, int(metadata["rounds"]), metadata["records"])
+    try:
+        carry = tree_of(like, tensors)
+    except FedtideError as error:
+        raise CheckpointError(f"{path}: belongs to another method ({error})") from error
+    return Saved(carry, int(metadata["rounds"]), metadata["records"])
 
 
 def chained(before: str, name: str, file: Path) -> str:
@@ -94,18 +86,14 @@ def check_records(place: Path, names: Iterable[str], records: str) -> None:
     for name in names:
         file = place / name
         if not file.exists():
-            raise CheckpointError(f"{file}: missing, though the checkpoint is past it: the records have a gap; {_ANEW}")
+            raise CheckpointError(f"{file}: missing, although the checkpoint is later: the records have a gap; {_ANEW}")
         digest = chained(digest, name, file)
     if digest != records:
         raise CheckpointError(f"{place}: records are damaged or replaced (the checkpoint has another digest); {_ANEW}")
 
 
-def _named(tree: Any) -> dict[str, Any]:
-    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
-
-
 def _digest(metadata: dict[str, str], tensors: dict[str, np.ndarray]) -> str:
-    """Of all that the file says: what resuming reads is in it."""
+    """A digest of the metadata and the tensors, all that resuming reads."""
     arrays = sorted(tensors.items())
     shapes = [(name, str(array.dtype), array.shape) for name, array in arrays]
     digest = hashlib.sha256(json.dumps([metadata, shapes], sort_keys=True).encode())

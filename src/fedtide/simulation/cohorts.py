@@ -1,4 +1,4 @@
-"""Gathering the few who take part out of the many who might."""
+"""Gathering the rows of the participating clients."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -6,21 +6,21 @@ from jax import Array
 from fedtide.types import Cohort, Decision
 
 
-def gather(decision: Decision, capacity: int) -> Cohort:
-    """The invited clients in rows of a fixed capacity, in client order; the rows left over are masked."""
+def gather(decision: Decision, importance: Array, capacity: int) -> Cohort:
+    """The invited clients in rows of a fixed capacity, in client order; the remaining rows are masked."""
     (client,) = jnp.nonzero(decision.invited, size=capacity, fill_value=0)
     present = jnp.arange(capacity) < decision.invited.sum()
-    return Cohort(client, present, jnp.where(present, decision.weight[client], 0))
+    return Cohort(client, present, jnp.where(present, decision.weight[client], 0), importance[client])
 
 
 def scatter(cohort: Cohort, rows: Array, into: Array) -> Array:
-    """`into` [N, …] with the rows of those present written at their clients; in place where XLA may."""
+    """`into` [N, …] with the rows of present clients written at their places; in place where XLA allows it."""
     target = jnp.where(cohort.present, cohort.client, len(into))
     return into.at[target].set(rows, mode="drop", unique_indices=False)
 
 
 def capacity_for(most: int, clients: int) -> int:
-    """A little more than `most`, at most N: nearby cohort sizes share one compiled program.
+    """A number slightly above `most`, at most N, so that similar cohort sizes share one compiled program.
 
     >>> [capacity_for(most, 100) for most in (0, 1, 3, 10, 17, 50, 97)]
     [1, 1, 4, 10, 18, 52, 100]

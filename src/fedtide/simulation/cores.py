@@ -1,14 +1,15 @@
-"""All cores of a machine without an accelerator: one JAX device each, which share the seeds."""
+"""JAX's devices and its persistent compilation cache."""
 
 import os
+from pathlib import Path
 
 import jax
 
 
 def use_all_cores() -> None:
-    """Makes every CPU core a JAX device, so that `simulate` spreads its seeds over them; changes no number.
+    """Makes every CPU core a JAX device, over which `simulate` distributes the seeds; results do not change.
 
-    Must come before the first computation of the process; later it does nothing. On a GPU it does not matter.
+    Must be called before the first computation of the process; later it has no effect, nor on a GPU.
     """
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
@@ -18,5 +19,17 @@ def use_all_cores() -> None:
 
 
 def use_no_accelerator() -> None:
-    """Keeps this process off the GPU, whose memory others are to have. Must come before its first computation."""
+    """Prevents this process from using a GPU and its memory. Must be called before its first computation."""
     jax.config.update("jax_platforms", "cpu")
+
+
+def use_persistent_cache() -> None:
+    """Turns on JAX's compilation cache: a second run of the same shapes starts without compiling.
+
+    It is in the user's cache folder unless JAX has another one (JAX_COMPILATION_CACHE_DIR).
+    """
+    if jax.config.values["jax_compilation_cache_dir"] is not None:
+        return
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", str(root / "fedtide" / "jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -1,4 +1,4 @@
-"""A run in plain data, for its records and its report."""
+"""The description of a run as plain data, for its records and its report."""
 
 import dataclasses
 import importlib.metadata
@@ -12,29 +12,27 @@ import numpy as np
 from fedtide.availability.base import Process
 from fedtide.methods.base import CATALOGUE, Facts, Method, title_of
 from fedtide.simulation.replica import Carry
-from fedtide.types import Population
 
 
 def describe_method(label: str, method: Method, state: Carry, clients: int, parameters: int) -> dict[str, Any]:
-    """Label, settings, facts and citation of a method whose state has these shapes."""
+    """Label, settings, facts and citation of a method, with the shapes of its state."""
     entry = CATALOGUE.get(method.name)
-    found = facts_of(method, state, clients, parameters)
-    facts = dataclasses.asdict(found)
-    facts |= {"server_memory": found.server_memory, "client_memory": found.client_memory}
+    facts = facts_of(method, state, clients, parameters)
+    memory = {"server_memory": facts.server_memory, "client_memory": facts.client_memory}
     return {
         "label": label,
         "name": method.name,
         "title": title_of(method),
         "summary": entry.summary if entry else "",
         "settings": settings(method),
-        "facts": facts,
+        "facts": dataclasses.asdict(facts) | memory,
         "bibtex": entry.bibtex if entry else "",
     }
 
 
 def facts_of(method: Method, state: Carry, clients: int, parameters: int) -> Facts:
-    """The facts of a method as it is built: needs are its parts', memory is measured on its state, whatever its
-    arguments chose or `compose` replaced. What only a proof can tell is as declared, for the method as published."""
+    """The facts of a method as built: requirements are those of its parts and memory is measured on its state, for any
+    arguments and replaced parts. Facts that need a proof are those declared for the published method."""
     entry, policy = CATALOGUE.get(method.name), method.participation
     declared = entry.facts if entry else Facts(unbiased="not declared")
     unbiased = f"not declared with {', '.join(method.replaced)}" if method.replaced else declared.unbiased
@@ -43,7 +41,7 @@ def facts_of(method: Method, state: Carry, clients: int, parameters: int) -> Fac
         return sum(leaf.shape[2:] == shape for leaf in jax.tree.leaves(tree))  # after settings and seeds
 
     server = state._replace(solver=state.solver.shared)
-    held = {"server_rows": "N"} if rows(server, clients, parameters) else {}
+    rows_kept = {"server_rows": "N"} if rows(server, clients, parameters) else {}
     return dataclasses.replace(
         declared,
         unbiased=unbiased,
@@ -53,21 +51,21 @@ def facts_of(method: Method, state: Carry, clients: int, parameters: int) -> Fac
         server_models=rows(server, parameters),
         client_models=rows(state.solver.client, clients, parameters),
         client_scalars=rows(state.solver.client, clients) > 0,
-        **held,
+        **rows_kept,
     )
 
 
 def settings(value: Any, path: str = "") -> dict[str, Any]:
-    """All hyper-parameters of a part and its parts: {"solver.rate": 0.1, …}; a part itself gives its class."""
-    found: dict[str, Any] = {}
+    """All hyper-parameters of a part and its inner parts: {"solver.rate": 0.1, …}; the value of a part is its class."""
+    flat: dict[str, Any] = {}
     for field in dataclasses.fields(value):
         name, item = f"{path}{field.name}", getattr(value, field.name)
         if dataclasses.is_dataclass(item):
-            found[name] = type(item).__name__
-            found |= settings(item, f"{name}.")
+            flat[name] = type(item).__name__
+            flat |= settings(item, f"{name}.")
         elif not (path == "" and field.name == "name"):
-            found[name] = _plain(item)
-    return found
+            flat[name] = _plain(item)
+    return flat
 
 
 def describe_availability(process: Process) -> dict[str, Any]:
@@ -77,28 +75,19 @@ def describe_availability(process: Process) -> dict[str, Any]:
     return {
         "name": type(process).__name__,
         "classes": process.classes(),
-        "availability": vector(process.availability),  # pyright: ignore[reportAttributeAccessIssue]
-        "correlation": vector(process.correlation),  # pyright: ignore[reportAttributeAccessIssue]
-    }
-
-
-def describe_problem(problem: Any, population: Population, parameters: int) -> dict[str, Any]:
-    return {
-        "name": type(problem).__name__,
-        "clients": len(population.sizes),
-        "samples": int(np.asarray(population.sizes).sum()),
-        "parameters": parameters,
+        "availability": vector(process.availability),
+        "correlation": vector(process.correlation),
     }
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for name in ("fedtide", "jax", "jaxlib", "optax", "numpy"):
         try:
-            found[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = "from a checkout"
-    return found
+            installed[name] = "from a checkout"
+    return installed
 
 
 def hardware() -> str:

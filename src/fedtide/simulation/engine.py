@@ -1,6 +1,6 @@
-"""The compiled engine: a stretch of rounds, for all replicas of a method, is one program.
+"""The compiled engine: a segment, for all replicas of a method, is one program.
 
-Replicas have two batch axes: G settings of the method's plain numbers, and R seeds. Methods know of neither.
+Replicas have two batch axes: G settings of the method's plain numbers, and R seeds. Methods are written without them.
 """
 
 import functools
@@ -16,34 +16,28 @@ from jax.sharding import PartitionSpec as P
 from fedtide.methods.base import Method
 from fedtide.simulation import calls
 from fedtide.simulation.measures import EvaluationRecord, summarise
-from fedtide.simulation.replica import Carry, Shape, Stretch, replica, unraveller
+from fedtide.simulation.replica import Carry, SegmentRecord, Shape, initial, replica, unraveller
 from fedtide.streams import Purpose, Stream
 from fedtide.types import Evaluation, Population, Problem
 
 
 @functools.partial(jax.jit, static_argnames=("history",))
 def start(method: Method, problem: Problem, population: Population, seeds: Array, trace: Array, history: int) -> Carry:
-    """The state before round 0 of every replica [G, R, …]; `trace` [R, history, N] was observed before."""
+    """The state before round 0 of every replica [G, R, …]; `trace` [R, history, N] was observed before it."""
 
     def one(method: Method, seed: Array, trace: Array) -> Carry:
         w, _ = ravel_pytree(problem.init(Stream(seed, Purpose.MODEL).key()))
-        estimator = method.estimator.init(population)
-        if history:
-            estimator, _ = jax.lax.scan(lambda s, a: (calls.update(method.estimator, s, a)[1], None), estimator, trace)
-        return Carry(
-            w,
-            estimator,
-            method.participation.init(population),
-            method.solver.init(population, w),
-            method.aggregation.init(population, len(w)),
-            method.server.init(w),
-        )
+        carry = initial(method, population, w)
+        if not history:
+            return carry
+        observe = lambda state, available: (calls.update(method.estimator, state, available)[1], None)  # noqa: E731
+        return carry._replace(estimator=jax.lax.scan(observe, carry.estimator, trace)[0])
 
     return _replicate(one, method, seeds, trace)
 
 
 @functools.partial(jax.jit, static_argnames=("shape",), donate_argnames=("carry",))
-def run_stretch(
+def run_segment(
     method: Method,
     problem: Problem,
     population: Population,
@@ -52,13 +46,13 @@ def run_stretch(
     first: Array,
     trace: Array,
     shape: Shape,
-) -> tuple[Carry, Stretch]:
+) -> tuple[Carry, SegmentRecord]:
     """Runs rounds first … first + blocks · rounds − 1 of every replica; `trace` is bool[R, blocks · rounds, N]."""
 
     def replicas(
         method: Method, problem: Problem, population: Population, first: Array, seeds: Array, trace: Array, carry: Carry
-    ) -> tuple[Carry, Stretch]:
-        def one(method: Method, seed: Array, trace: Array, carry: Carry) -> tuple[Carry, Stretch]:
+    ) -> tuple[Carry, SegmentRecord]:
+        def one(method: Method, seed: Array, trace: Array, carry: Carry) -> tuple[Carry, SegmentRecord]:
             one_replica = replica(method, problem, population, seed, shape)
             rounds = (first + jnp.arange(shape.blocks * shape.rounds)).reshape(shape.blocks, shape.rounds)
             trace = trace.reshape(shape.blocks, shape.rounds, -1)
@@ -79,7 +73,7 @@ def run_stretch(
 
 
 def spread(carry: Carry, devices: int) -> Carry:
-    """The carry where a stretch returns it, seeds shared among the devices: else the second stretch compiles anew."""
+    """The carry distributed over the devices as a segment returns it, so that the second segment does not recompile."""
     if devices == 1:
         return carry
     return jax.device_put(carry, NamedSharding(replica_mesh(devices), P(None, "replicas")))
@@ -92,13 +86,13 @@ def replica_mesh(devices: int) -> Mesh:
 
 @jax.jit
 def served(method: Method, carry: Carry) -> Array:
-    """The models to hand out [G, R, d]."""
+    """The models to evaluate and return [G, R, d]."""
     return jax.vmap(lambda m, c: jax.vmap(functools.partial(calls.serve, m.server))(c.server, c.w))(method, carry)
 
 
 @jax.jit
 def evaluate(problem: Problem, population: Population, w: Array) -> tuple[EvaluationRecord, Evaluation]:
-    """Quality of the models w [G, R, d]."""
+    """The evaluation of the models w [G, R, d]."""
 
     def one(w: Array) -> tuple[EvaluationRecord, Evaluation]:
         by_client = problem.evaluate(unravel(w))
@@ -111,8 +105,8 @@ def evaluate(problem: Problem, population: Population, w: Array) -> tuple[Evalua
 def _replicate(one: Any, method: Method, seeds: Array, *by_seed: Any) -> Any:
     """`one` for all settings of the method's numbers [G] and all seeds [R]. A Carry in `by_seed` has both axes.
 
-    A GPU takes all replicas at once (vmap). A CPU takes one after the other within the same program: a replica then
-    stays in the cache, costs what it costs alone, and gives the same bits however many run beside it.
+    A GPU runs all replicas at once (vmap). A CPU runs one after the other within the same program: a replica then stays
+    in the cache, costs as much as alone, and gives the same bits for any number of replicas.
     """
     both = [isinstance(item, Carry) for item in by_seed]
     if jax.default_backend() != "cpu":

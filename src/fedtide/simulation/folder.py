@@ -1,4 +1,4 @@
-"""A run's folder: what it says of the run, who has it, how it begins, how it ends."""
+"""A run's folder: its description, its lock, its beginning and its end."""
 
 import json
 import shutil
@@ -13,8 +13,8 @@ from fedtide.errors import CheckpointError, FedtideError, number, require, whole
 from fedtide.files import alone, remove_partial, vacant
 from fedtide.methods.base import Method
 from fedtide.simulation import describe
-from fedtide.simulation.blocks import in_blocks, pieces, place_of, read_blocks, refuse_strays
-from fedtide.simulation.records import client_frame
+from fedtide.simulation.blocks import blocks_of, pieces, place_of, refuse_strays
+from fedtide.simulation.records import no_clients
 from fedtide.simulation.result import FILES, Result, read_about, write_about
 from fedtide.simulation.run import divergence
 from fedtide.simulation.setup import Setup
@@ -28,7 +28,7 @@ _KEPT = "the checkpoints are kept"
 
 @contextmanager
 def held(folder: Path | None, resume: bool) -> Iterator[None]:
-    """Keeps a run's folder to this process. What cannot be begun or resumed is refused before anything is touched."""
+    """Locks a run's folder for this process. Nothing is changed if the run cannot begin or resume."""
     if folder is None:
         yield
         return
@@ -36,36 +36,36 @@ def held(folder: Path | None, resume: bool) -> Iterator[None]:
         read_about(folder)
     else:
         _refuse_occupied(folder)
-    with alone(folder, "another run is going on in it"):
+    with alone(folder, "another run is using it"):
         yield
 
 
 def begin(
     folder: Path | None, setup: Setup, methods: Mapping[str, Method], about: Mapping[str, Any], resume: bool
 ) -> dict[str, Any]:
-    """What is said of a run. Its folder, which must be held, begins with it, or is checked to be of this run."""
+    """The description of a run, written to its folder, which must be held, or checked to be the one stored there."""
     facts = _facts(setup, methods, about)
     before: dict[str, Any] = {}
     if folder is not None and resume:
         before = _before(folder, facts)
         remove_partial(folder)
-        blocks = in_blocks(setup.seed_list, read_blocks(folder).get("seeds", len(setup.seed_list)))
-        ends = [span.end for span in setup.plan]
+        blocks = blocks_of(folder, setup.seed_list)
+        ends = [segment.end for segment in setup.plan]
         refuse_strays(folder, len(methods), len(blocks), ends, setup.record_clients)
-    # The chunk depends on the memory of the moment and moves the last bits: a resumed run keeps its own.
+    # The chunk depends on the memory available now and changes the last bits: a resumed run keeps its chunk.
     chunks = before.get("chunks") or {label: setup.choose_chunk(method) for label, method in methods.items()}
     facts["chunks"] = chunks
     facts["memory"] = {label: setup.memory(method, chunks[label]).total for label, method in methods.items()}
     facts["seconds"] = before.get("seconds", 0.0)
     if folder is not None and not resume:
-        _refuse_occupied(folder)  # again: another run may have begun and ended there since
+        _refuse_occupied(folder)  # again: another run may have used it in the meantime
         remove_partial(folder)
         write_about(folder, facts)
     return facts
 
 
 def _facts(setup: Setup, methods: Mapping[str, Method], about: Mapping[str, Any]) -> dict[str, Any]:
-    """`Result.about`, with what the caller adds one level deep: {"problem": {"name": …}} keeps the problem's size."""
+    """`Result.about` with the caller's entries; {"problem": {"name": …}} keeps the other keys of the problem."""
     facts = {
         "title": "Simulation",
         "command": None,
@@ -77,7 +77,12 @@ def _facts(setup: Setup, methods: Mapping[str, Method], about: Mapping[str, Any]
         "evaluate_every": setup.evaluate_every,
         "history": setup.history,
         "record_clients": setup.record_clients,
-        "problem": describe.describe_problem(setup.problem, setup.population, setup.parameters),
+        "problem": {
+            "name": type(setup.problem).__name__,
+            "clients": len(setup.population.sizes),
+            "samples": int(np.asarray(setup.population.sizes).sum()),
+            "parameters": setup.parameters,
+        },
         "availability": describe.describe_availability(setup.availability),
         "importance": [float(a) for a in np.asarray(setup.population.importance)],
         "methods": [
@@ -89,11 +94,11 @@ def _facts(setup: Setup, methods: Mapping[str, Method], about: Mapping[str, Any]
     }
     for key, value in about.items():
         facts[key] = facts[key] | value if isinstance(facts.get(key), dict) else value
-    return json.loads(json.dumps(facts))  # plain data: what a file gives back is equal to it
+    return json.loads(json.dumps(facts))  # plain data, equal to what is read back from the file
 
 
 def _before(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
-    """What the folder says of the run to resume, which must be this one; a finished run's clean-up is finished."""
+    """The stored description of the run to resume, which must be this one; a finished run's clean-up is completed."""
     before = read_about(folder)
     if before["finished"]:
         remove_checkpoints(folder)
@@ -117,40 +122,39 @@ def _before(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse_occupied(folder: Path) -> None:
     if not vacant(folder):
-        raise FedtideError(f"{folder}: exists and is not empty; choose another folder, or resume the run that is there")
+        raise FedtideError(f"{folder}: exists and is not empty; choose another folder, or resume the run in it")
 
 
 def close_folder(folder: Path, facts: dict[str, Any], models: dict[str, np.ndarray]) -> Result:
-    """Joins the stretches' records into the run's tables; only once all is written are the checkpoints removed."""
+    """Joins the segments' records into the run's tables; checkpoints are removed once everything is written."""
     import polars as pl
 
     rounds = _joined(folder, facts, "rounds")
-    clients = _joined(folder, facts, "clients") if facts["record_clients"] else client_frame([])
-    # From the tables, not from the runs: a method that was finished before an interruption did not run again.
+    clients = _joined(folder, facts, "clients") if facts["record_clients"] else no_clients()
+    # From the tables: a method that was finished before an interruption has not run again.
     bad = rounds.filter(pl.col("objective").is_not_null() & ~pl.col("objective").is_finite())
     first = bad.group_by("method", "seed", maintain_order=True).agg(pl.col("round").min())
     facts["warnings"] = [divergence(*row) for row in first.iter_rows()]
     result = Result(facts, models, rounds, clients)
-    result.write(folder)  # its last step says that the run has finished
+    result.write(folder)  # its last file marks the run as finished
     remove_checkpoints(folder)
     return result
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Removes from a finished run's folder, which must be held, all that only a run on its way needs."""
-    remove_partial(folder, FILES)  # nobody else's: somebody may be writing a report
+    """Removes from a finished run's folder, which must be held, the files that only an unfinished run needs."""
+    remove_partial(folder, FILES)  # only the run's own: a report may be being written
     if (folder / "checkpoints").exists():
         shutil.rmtree(folder / "checkpoints")
 
 
 def _joined(folder: Path, facts: dict[str, Any], name: str) -> "polars.DataFrame":
-    """A table out of its pieces, by method, stretch and block of seeds. Raises `CheckpointError` unless every method,
-    seed and round (and client) has its row."""
+    """A table from its pieces, by method, segment and block of seeds; raises `CheckpointError` if rows are missing."""
     import polars as pl
 
-    blocks = in_blocks(facts["seeds"], read_blocks(folder).get("seeds", len(facts["seeds"])))
+    blocks = blocks_of(folder, facts["seeds"])
     clients = facts["problem"]["clients"] if name == "clients" else 0
-    found = {}
+    tables = {}
     for number_, method in enumerate(facts["methods"]):
         for block, seeds in enumerate(blocks):
             place, following = place_of(folder, number_, block, len(blocks)), 1 if clients else 0
@@ -158,15 +162,15 @@ def _joined(folder: Path, facts: dict[str, Any], name: str) -> "polars.DataFrame
                 frame = _records(file)
                 if not _has_all(frame, method["label"], seeds, following, end, clients):
                     raise CheckpointError(f"{file}: not the records of rounds {following} to {end}; {_KEPT}")
-                found[number_, end, block], following = frame, end + 1
+                tables[number_, end, block], following = frame, end + 1
             if following <= facts["rounds"]:
                 reason = f"{name} of {method['label']} end before round {following} of {facts['rounds']}"
                 raise CheckpointError(f"{place}: {reason}; {_KEPT}")
-    return pl.concat([found[key] for key in sorted(found)])
+    return pl.concat([tables[key] for key in sorted(tables)])
 
 
 def _has_all(frame: "polars.DataFrame", label: str, seeds: list[int], first: int, last: int, clients: int) -> bool:
-    """Whether the rows are those of these seeds, rounds and clients, in the order in which they are written."""
+    """Whether the rows are those of these seeds, rounds and clients, in the order in which they were written."""
     rounds, each = np.arange(first, last + 1), max(clients, 1)
     rows = len(seeds) * len(rounds) * each
     wanted = {"seed": np.repeat(seeds, len(rounds) * each), "round": np.tile(np.repeat(rounds, each), len(seeds))}

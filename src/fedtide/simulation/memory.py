@@ -1,4 +1,4 @@
-"""How much memory a run needs, before it runs."""
+"""Estimates of a run's memory, before it runs."""
 
 import os
 from pathlib import Path
@@ -8,17 +8,14 @@ import jax
 import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
-from fedtide.errors import DoesNotFit
-from fedtide.methods.base import CATALOGUE, Method
-
 
 class Estimate(NamedTuple):
-    """Bytes a run keeps on the device at once."""
+    """Bytes that a run needs on the device at once."""
 
     data: int  # the problem
-    state: int  # all that is carried from round to round, all replicas
-    cohort: int  # one round's training, all replicas
-    records: int  # what a stretch returns
+    state: int  # the state between rounds, of all replicas
+    cohort: int  # one round's training, of all replicas
+    records: int  # the records of a segment
 
     @property
     def total(self) -> int:
@@ -35,15 +32,9 @@ def size_of(tree: Any) -> int:
 
 
 def peak(jaxpr: Jaxpr) -> int:
-    """An estimate of the bytes alive at once: what the equations define and still need."""
-    last = {}
-    for i, equation in enumerate(jaxpr.eqns):
-        for v in equation.invars:
-            if not isinstance(v, Literal):
-                last[v] = i
-    for v in jaxpr.outvars:
-        if not isinstance(v, Literal):
-            last[v] = len(jaxpr.eqns)
+    """An estimate of the bytes in use at once: values that equations have defined and still need."""
+    used = [*(equation.invars for equation in jaxpr.eqns), jaxpr.outvars]
+    last = {v: i for i, needed in enumerate(used) for v in needed if not isinstance(v, Literal)}
     alive = most = 0
     made = set()
     for i, equation in enumerate(jaxpr.eqns):
@@ -58,13 +49,8 @@ def peak(jaxpr: Jaxpr) -> int:
 
 
 def _sub_jaxprs(params: dict[str, Any]) -> list[Jaxpr]:
-    found = []
-    for value in params.values():
-        for item in value if isinstance(value, tuple | list) else (value,):
-            inner = getattr(item, "jaxpr", item)
-            if isinstance(inner, Jaxpr):
-                found.append(inner)
-    return found
+    items = (item for value in params.values() for item in (value if isinstance(value, tuple | list) else (value,)))
+    return [inner for item in items if isinstance(inner := getattr(item, "jaxpr", item), Jaxpr)]
 
 
 def _bytes(v: Any) -> int:
@@ -73,7 +59,7 @@ def _bytes(v: Any) -> int:
 
 
 def device_memory() -> int | None:
-    """Bytes the first device can give now; None where it cannot be told."""
+    """Bytes available on the first device; None where this is unknown."""
     stats = jax.devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
@@ -85,31 +71,6 @@ def device_memory() -> int | None:
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):
             return None
-
-
-def refuse_long_history(history: int, seeds: int, clients: int) -> None:
-    """Raises `DoesNotFit` where the rounds observed before the first, a byte per seed and client, do not fit."""
-    available, size = device_memory(), history * seeds * clients
-    if available is not None and size > available:
-        need = f"needs about {readable(size)} for {seeds:,} seeds and {clients:,} clients"
-        raise DoesNotFit(f"history = {history}: {need}, the device has {readable(available)}")
-
-
-def refuse_if_too_large(
-    label: str, method: Method, need: Estimate, parameters: int, clients: int, available: int | None
-) -> None:
-    """Raises `DoesNotFit`, with the figures, when the estimate exceeds what there is."""
-    if available is None or need.total <= available:
-        return
-    advice = "run fewer seeds at a time"
-    row = parameters * np.dtype(jax.dtypes.canonicalize_dtype(float)).itemsize
-    if need.state > available / 2 and need.state >= row * clients:
-        rows = f"rows of {parameters:,} parameters for each of {clients:,} clients"
-        entry = CATALOGUE.get(method.name)
-        on_server = entry is not None and entry.facts.server_rows == "N"
-        lighter = "cluster_fedvarp keeps a row for each cluster instead" if on_server else "take one without such rows"
-        advice = f"this method keeps {readable(row * clients)} for {rows}; {lighter}"
-    raise DoesNotFit(f"{label}: needs about {need}, the device has {readable(available)}: {advice}")
 
 
 def readable(size: float) -> str:

@@ -1,14 +1,14 @@
-"""Who hears how far a run is."""
+"""Reports of a run's progress."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 
 Progress = Callable[[str, int, int], None]
-"""Called before a method's first and after each of its stretches: (label, rounds done, rounds in all)."""
+"""Called before a method's first segment and after each one: (label, rounds done, total rounds)."""
 
 
 def reporter(wanted: bool | Progress, labels: Iterable[str], rounds: int) -> AbstractContextManager[Progress]:
-    """Gives the function to call: the user's own, one that draws bars (True), or one that does nothing."""
+    """The function to call: the user's, one that draws bars (True), or one that does nothing (False)."""
     if not isinstance(wanted, bool):
         return nullcontext(wanted)
     if not wanted:

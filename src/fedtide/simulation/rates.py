@@ -1,4 +1,4 @@
-"""The learning rate of a round, whoever takes part in it."""
+"""The learning rate of a round, independent of its participants."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -13,21 +13,21 @@ from fedtide.types import Population, Task, Updates
 def with_round_rate(
     updates: Updates, method: Method, population: Population, seed: Array, t: Array, shared: object
 ) -> Updates:
-    """The updates with the rate of round t, where the aggregation moves also when nobody joins."""
+    """The updates with the rate of round t, for an aggregation that also moves in empty rounds."""
     if not method.aggregation.moves_when_empty:
         return updates
     return updates._replace(round_rate=rate_of_round(method, population, seed, t, shared))
 
 
 def rate_of_round(method: Method, population: Population, seed: Array, t: Array, shared: object) -> Array:
-    """η of round t: the rate at which a client that takes part in it begins; where nobody does, the memory moves at it.
+    """η of round t: the rate of a participant's first step. In an empty round the memory is applied with this rate.
 
-    A rate that depends on the client, by a schedule that counts steps or epochs where clients have unequal work, is the
-    mean over all clients that the work asks for a step in this round, whether or not they are available.
+    Where the rate depends on the client (a schedule that counts steps or epochs, with unequal work), it is the mean
+    over all clients with at least one step in this round, available or not.
     """
     solver, clients = method.solver, jnp.arange(len(population.sizes))
     steps = solver.work.steps(Stream(seed, Purpose.WORK, t), clients, population.sizes)
-    task = Task(steps, _no_gradient, t, solver.work.a_pass(population.sizes))
+    task = Task(steps, _no_gradient, t, solver.work.steps_per_epoch(population.sizes))
     rate = jnp.asarray(calls.first_rate(solver, task, shared), jnp.result_type(float))
     if rate.ndim == 0:
         return rate
@@ -36,4 +36,4 @@ def rate_of_round(method: Method, population: Population, seed: Array, t: Array,
 
 
 def _no_gradient(w: Array, step: Array | int) -> tuple[Array, Array]:
-    raise AssertionError("a rate depends on no gradient")
+    raise AssertionError("rates do not depend on gradients")

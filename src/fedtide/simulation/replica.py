@@ -1,4 +1,4 @@
-"""One replica: its state, what it records, and its round out of the method's parts."""
+"""One replica: its state, its records, and its round, composed of the method's parts."""
 
 import functools
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from fedtide.types import (
 
 
 class Carry(NamedTuple):
-    """All that changes from round to round in one replica; a checkpoint holds exactly this."""
+    """The state of one replica between rounds; a checkpoint holds exactly this."""
 
     w: Array  # [d]
     estimator: State
@@ -41,6 +41,18 @@ class Carry(NamedTuple):
     solver: Memory
     aggregation: State
     server: State
+
+
+def initial(method: Method, population: Population, w: Array) -> Carry:
+    """The state before round 0, of which w [d] is the model."""
+    return Carry(
+        w,
+        method.estimator.init(population),
+        method.participation.init(population),
+        method.solver.init(population, w),
+        method.aggregation.init(population, len(w)),
+        method.server.init(w),
+    )
 
 
 class RoundRecord(NamedTuple):
@@ -57,28 +69,28 @@ class ClientRecord(NamedTuple):
     """One round of one replica, client by client."""
 
     invited: Array  # [N] bool
-    trained: Array  # [N] bool: invited, and took a step
+    trained: Array  # [N] bool: was invited and took a step
     weight: Array  # [N]
-    loss: Array  # [N] counts where trained; not finite for a client that diverged
+    loss: Array  # [N] meaningful where trained; not finite for a client that diverged
 
 
-class Stretch(NamedTuple):
-    """What a stretch returns; leading axes are blocks, and rounds of a block."""
+class SegmentRecord(NamedTuple):
+    """The records of a segment; leading axes are blocks, and rounds of a block."""
 
     rounds: RoundRecord  # [B, E]
     clients: ClientRecord | tuple[()]  # [B, E, N] where clients are recorded
-    faults: Array  # [B, E] what is wrong with the round's decision: 0, or as `calls.explain` says
-    evaluation: EvaluationRecord | tuple[()]  # [B] where the stretch evaluates
+    faults: Array  # [B, E] the fault of the round's decision: 0, or a code for `calls.explain`
+    evaluation: EvaluationRecord | tuple[()]  # [B] where the segment evaluates
     by_client: Evaluation | tuple[()]  # [B, N] where it evaluates and clients are recorded
 
 
 class Shape(NamedTuple):
-    """What a program is compiled for, besides the shapes of its arguments."""
+    """The static parameters of a program, besides the shapes of its arguments."""
 
-    blocks: int  # evaluations in the stretch
+    blocks: int  # evaluations in the segment
     rounds: int  # rounds before each
     capacity: int  # rows of the training cohort
-    query_capacity: int  # rows of the cohort whose losses are asked for
+    query_capacity: int  # rows of the cohort that is asked for losses
     chunk: int | None  # clients trained at a time; None: all at once
     record_clients: bool
     devices: int = 1  # that share the seeds
@@ -92,14 +104,14 @@ def replica(method: Method, problem: Problem, population: Population, seed: Arra
 
 
 def unraveller(problem: Problem) -> Callable[[Array], Params]:
-    """Parameters from their vector [d]: a matter of shapes, so that nothing is computed for it."""
-    found = []
-    jax.eval_shape(lambda: found.append(ravel_pytree(problem.init(jax.random.key(0)))[1]))
-    return found[0]
+    """The function from a vector [d] to parameters; found by tracing, without computing anything."""
+    unravel = []
+    jax.eval_shape(lambda: unravel.append(ravel_pytree(problem.init(jax.random.key(0)))[1]))
+    return unravel[0]
 
 
 class Replica(NamedTuple):
-    """One replica's round, out of its parts."""
+    """One replica's round, composed of the method's parts."""
 
     method: Method
     problem: Problem
@@ -109,70 +121,72 @@ class Replica(NamedTuple):
     seed: Array
     shape: Shape
 
-    def block(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, Stretch]:
+    def block(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, SegmentRecord]:
         """Some rounds, then an evaluation."""
         carry, (rounds, clients, faults) = jax.lax.scan(self.round, carry, inputs)
         if not self.shape.evaluates:
-            return carry, Stretch(rounds, clients, faults, (), ())
+            return carry, SegmentRecord(rounds, clients, faults, (), ())
         by_client = self.problem.evaluate(self.unravel(calls.serve(self.method.server, carry.server, carry.w)))
         skew = self._skew(carry.participation, inputs[0][-1], by_client)
         summary = summarise(by_client, self.population.importance, skew)
-        return carry, Stretch(rounds, clients, faults, summary, by_client if self.shape.record_clients else ())
+        return carry, SegmentRecord(rounds, clients, faults, summary, by_client if self.shape.record_clients else ())
 
     def round(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, tuple[RoundRecord, Any, Array]]:
         """availability → estimator → participation → solver → aggregation → server."""
         t, available = inputs
         method = self.method
         estimate, estimator = calls.update(method.estimator, carry.estimator, available)
-        seen = self._ask(carry, t, available, estimate)
-        decision, participation = calls.decide(method.participation, carry.participation, seen)
+        observation = self._ask(carry, t, available, estimate)
+        decision, participation = calls.decide(method.participation, carry.participation, observation)
         training, cohort = self._cohorts(decision)
         before = jax.tree.map(lambda a: a[training.client], carry.solver.client)
         updates, after = self._train(carry.w, t, training, cohort, before, carry.solver.shared)
         updates = with_round_rate(updates, method, self.population, self.seed, t, carry.solver.shared)
-        seen_by_server = carry._replace(estimator=estimator, participation=participation)
-        settled, rows = settle(method, seen_by_server, t, cohort, updates, before, after)
+        current = carry._replace(estimator=estimator, participation=participation)
+        settled, rows = settle(method, current, t, cohort, updates, before, after)
         kept = jax.tree.map(lambda new, old: scatter(training, new, old), rows, carry.solver.client)
         change = jnp.sqrt(((settled.w - carry.w) ** 2).sum())
         record = self._record(available, decision, cohort, updates, change)
-        fault = calls.fault(seen, decision, self.shape.query_capacity, self.shape.capacity)
+        fault = calls.fault(observation, decision, self.shape.query_capacity, self.shape.capacity)
         return settled._replace(solver=Memory(kept, settled.solver.shared)), (*record, fault)
 
     def one_step(self, w: Array) -> tuple[Array, Array]:
-        """A single client's single gradient: what memory estimates look at."""
+        """A single gradient of a single client, for memory estimates."""
         return self._gradient(lambda i: self._minibatch(Stream(self.seed, Purpose.MINIBATCH), jnp.int32(0), i))(w, 0)
 
     def train_one(self, w: Array, t: Array, client: Array, row: Any, shared: Any) -> tuple[Array, Trained]:
-        """One client's training in round t, alone: (w_t − w_k, all else that it gives)."""
+        """One client's training in round t, alone: (w_t − w_k, its other results)."""
         size = self.population.sizes[client]
         steps = self.method.solver.work.steps(Stream(self.seed, Purpose.WORK, t), client, size)
         return self._local(w, t, steps, shared, client, jnp.asarray(steps), size, row)
 
     def loss_of(self, w: Array, t: Array, client: Array) -> Array:
-        """What a client answers in round t when the policy asks for its loss."""
+        """The loss that a client reports in round t when the policy asks for it."""
         if self.method.participation.needs_losses == "all":
             return self._whole_loss(w, client)
         return self._loss(w, *self._minibatch(Stream(self.seed, Purpose.QUERY, t), client, 0))
 
     def _ask(self, carry: Carry, t: Array, available: Array, estimate: Any) -> Observation:
-        """What the policy sees: with the losses of its candidates at the current model, where it needs them."""
+        """The policy's observation, with the losses of its candidates at the current model where it needs them."""
         policy = self.method.participation
-        nobody, nothing = jnp.zeros_like(available), jnp.zeros(len(available), carry.w.dtype)
-        seen = Observation(available, estimate, nothing, nobody, t, Stream(self.seed, Purpose.PARTICIPATION, t))
+        none, nothing = jnp.zeros_like(available), jnp.zeros(len(available), carry.w.dtype)
+        stream = Stream(self.seed, Purpose.PARTICIPATION, t)
+        observation = Observation(available, estimate, nothing, none, t, stream, self.population)
         if not policy.needs_losses:
-            return seen
-        asked = calls.candidates(policy, carry.participation, seen)
-        rows = gather(Decision(asked, nothing), self.shape.query_capacity)
+            return observation
+        asked = calls.candidates(policy, carry.participation, observation)
+        rows = gather(Decision(asked, nothing), self.population.importance, self.shape.query_capacity)
         answer = functools.partial(self.loss_of, carry.w, t)
-        found = _in_chunks(answer, (rows.client,), self.shape.chunk)
-        return seen._replace(asked=asked, loss=scatter(rows, found, nothing))
+        losses = _in_chunks(answer, (rows.client,), self.shape.chunk)
+        return observation._replace(asked=asked, loss=scatter(rows, losses, nothing))
 
     def _cohorts(self, decision: Decision) -> tuple[Cohort, Cohort]:
-        """(those who train, those who take part) in the same rows: the same clients, for most solvers."""
+        """(clients that train, clients that take part) in the same rows: the same clients, for most solvers."""
+        importance = self.population.importance
         if not self.method.solver.trains_absent:
-            cohort = gather(decision, self.shape.capacity)
+            cohort = gather(decision, importance, self.shape.capacity)
             return cohort, cohort
-        training = gather(decision._replace(invited=jnp.ones_like(decision.invited)), len(decision.invited))
+        training = gather(decision._replace(invited=jnp.ones_like(decision.invited)), importance, len(importance))
         return training, training._replace(present=decision.invited[training.client])
 
     def _train(
@@ -191,23 +205,23 @@ class Replica(NamedTuple):
     def _local(
         self, w: Array, t: Array, steps: Array | int, shared: Any, client: Array, mine: Array, size: Array, row: Any
     ) -> tuple[Array, Trained]:
-        """One client's training: (w_t − w_k, all else that it gives). `steps` is an int where all take as many."""
+        """One client's training: (w_t − w_k, its other results). `steps` is an int where it is the same for all."""
         solver, work = self.method.solver, self.method.solver.work
         draw = functools.partial(self._minibatch, Stream(self.seed, Purpose.MINIBATCH, t), client)
         if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
             drawn = jax.vmap(draw)(jnp.arange(max(steps, 1)))
-            # A GPU would spend more time on looping than on a few small steps; a CPU only compiles longer.
+            # On a GPU the loop would take longer than a few small steps; on a CPU unrolling only compiles longer.
             unroll = steps <= 8 and w.size <= _SMALL_MODEL and jax.default_backend() != "cpu"
             gradient = self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn))
-            task = Task(steps, gradient, t, work.a_pass(size), unroll)
+            task = Task(steps, gradient, t, work.steps_per_epoch(size), unroll)
         else:
-            task = Task(mine, self._gradient(draw), t, work.a_pass(size))
+            task = Task(mine, self._gradient(draw), t, work.steps_per_epoch(size))
         trained = calls.train(solver, w, task, row, shared)
         numbers = jax.tree.map(jnp.asarray, trained._replace(w=()))
         return w - trained.w, numbers
 
     def _skew(self, state: State, t: Array, by_client: Evaluation) -> Array | None:
-        """How far the selection leans towards large losses at this model."""
+        """The skew of the selection towards large losses at this model."""
         policy = self.method.participation
         if not policy.selects_by_loss or self.population.optimum is None:
             return None
@@ -222,7 +236,7 @@ class Replica(NamedTuple):
         return self.starts[client] + position, present
 
     def _gradient(self, draw: Any) -> Any:
-        """(w, step) -> (loss, gradient) on the minibatch that `draw` gives for the step."""
+        """(w, step) -> (loss, gradient) on the step's minibatch, `draw(step)`."""
         return lambda w, step: jax.value_and_grad(self._loss)(w, *draw(step))
 
     def _loss(self, w: Array, samples: Array, present: Array) -> Array:
@@ -231,7 +245,7 @@ class Replica(NamedTuple):
         return jnp.where(present, losses, 0).sum() / present.sum() + self.problem.penalty(params)
 
     def _whole_loss(self, w: Array, client: Array) -> Array:
-        """F_k(w) over all of a client's samples, block by block: sizes differ too much to pad them."""
+        """F_k(w) over all of a client's samples, block by block: sizes differ too much for padding."""
         params, size = self.unravel(w), self.population.sizes[client]
 
         def add(i: Array, total: Array) -> Array:
@@ -245,10 +259,10 @@ class Replica(NamedTuple):
     def _record(
         self, available: Array, decision: Decision, cohort: Cohort, updates: Updates, change: Array
     ) -> tuple[RoundRecord, ClientRecord | tuple[()]]:
-        # Sums run over clients or in row order: the capacity must not show in them.
+        # Sums run over clients or in row order: they must not depend on the capacity.
         trained = updates.steps > 0
         total = weighted_rows(trained.astype(updates.loss.dtype), jnp.where(trained, updates.loss, 0)[:, None])[0]
-        loss = total / trained.sum()  # nan where nobody trained, or somebody diverged
+        loss = total / trained.sum()  # nan where no client trained, or one diverged
         record = RoundRecord(available.sum(), decision.invited.sum(), decision.weight.sum(), loss, change)
         if not self.shape.record_clients:
             return record, ()
@@ -260,14 +274,14 @@ class Replica(NamedTuple):
 def settle(
     method: Method, carry: Carry, t: Array, cohort: Cohort, updates: Updates, before: Any, after: Any
 ) -> tuple[Carry, Any]:
-    """What the server does with the cohort's answers: (its state after round t, the rows [C, …] for clients to keep).
+    """The server's work after the cohort's training: (its state after round t, the rows [C, …] for clients to keep).
 
-    Needs no data: a simulation and a real federation do the same. The clients' own rows in `carry` stay as they are.
+    Needs no data: simulation and deployment share it. The clients' rows in `carry` do not change.
     """
     participation = calls.learn(method.participation, carry.participation, cohort, updates)
     direction, aggregation = calls.combine(method.aggregation, carry.aggregation, cohort, updates)
     w, server = calls.step(method.server, carry.server, carry.w, direction)
-    # A round without updates leaves model and server as they were, unless the aggregation has some in memory.
+    # A round without updates does not change model and server, unless the aggregation has updates in memory.
     moves = cohort.present.any() | method.aggregation.moves_when_empty
     w, server = jax.tree.map(lambda new, old: jnp.where(moves, new, old), (w, server), (carry.w, carry.server))
     w, server = calls.end_round(method.server, server, w, t)
@@ -276,7 +290,7 @@ def settle(
 
 
 _BLOCK = 64  # samples of a client whose losses are computed at once
-_SMALL_MODEL = 500_000  # parameters up to which a step is short beside the loop around it
+_SMALL_MODEL = 500_000  # parameters up to which a step is short compared with a loop iteration
 
 
 def _masked(present: Array, rows: Array) -> Array:
@@ -290,9 +304,9 @@ def _in_chunks(f: Any, inputs: Any, chunk: int | None) -> Any:
 
 
 def _by_work(f: Any, inputs: Any, chunk: int | None) -> Any:
-    """Clients of unequal work (the second input): sorted by it, in eighths, each as long as its slowest client.
+    """Clients of unequal work (the second input): sorted by it, in eight groups, each as long as its slowest client.
 
-    A GPU, which a step of few clients leaves idle, takes all at once.
+    A GPU, which steps of few clients would leave idle, takes all at once.
     """
     order = jnp.argsort(-inputs[1])
     groups = 8 if jax.default_backend() == "cpu" else 1

@@ -1,73 +1,52 @@
-"""What a simulation returns."""
+"""The result of a simulation."""
 
 import json
-from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedtide.errors import CheckpointError, FedtideError
-from fedtide.files import alone, atomic, vacant
-from fedtide.simulation.records import Columns, client_frame, round_frame
+from fedtide.files import alone, atomic, vacant, write_text
+from fedtide.simulation.trees import read_arrays, write_arrays
 
 if TYPE_CHECKING:
     import polars
 
 
 FILES = ("rounds.parquet", "clients.parquet", "models.safetensors", "run.json")
-"""What a finished run's folder holds, in the order in which it is written."""
+"""The files of a finished run, in the order in which they are written."""
 
 
+@dataclass(eq=False, repr=False)
 class Result:
-    """Two tables, the final models, and all that is needed to say how they came about.
+    """Two tables, the final models, and a description of the run.
 
     `rounds` has a row for each method, seed and round; `clients` one for each method, seed, round and client (no rows
     where clients were not recorded); `models` the final parameters, {label: float[seeds, d]}; `about` is plain data.
     """
 
-    def __init__(
-        self,
-        about: dict[str, Any],
-        models: dict[str, np.ndarray],
-        rounds: "Sequence[Columns] | polars.DataFrame",
-        clients: "Sequence[Columns] | polars.DataFrame",
-    ):
-        self.about, self.models = about, models
-        self._rounds, self._clients = rounds, clients
-
-    @cached_property
-    def rounds(self) -> "polars.DataFrame":
-        return round_frame(self._rounds) if isinstance(self._rounds, list) else self._rounds  # pyright: ignore
-
-    @cached_property
-    def clients(self) -> "polars.DataFrame":
-        return client_frame(self._clients) if isinstance(self._clients, list) else self._clients  # pyright: ignore
+    about: dict[str, Any]
+    models: dict[str, np.ndarray]
+    rounds: "polars.DataFrame"
+    clients: "polars.DataFrame"
 
     def attendance(self, label: str) -> tuple[np.ndarray, np.ndarray]:
-        """Who was there and who was invited under a method: bool[seeds, rounds, clients]. Clients must be recorded."""
-        if not self._recorded:
+        """(available, invited) clients under a method: bool[seeds, rounds, clients]. Clients must be recorded."""
+        if self.clients.is_empty():
             reason = "this run did not record clients; run it with record_clients=True"
             raise FedtideError(f"attendance({label!r}): {reason}")
         seeds, rounds, clients = len(self.about["seeds"]), self.about["rounds"], self.about["problem"]["clients"]
-        if isinstance(self._clients, list):  # stretches in their order
-            parts = [part for part in self._clients if part and part["method"] == label]
-            found = [
-                np.concatenate([part[column].reshape(seeds, -1, clients) for part in parts], axis=1)
-                for column in ("active", "invited")
-            ]
-        else:
-            own = self.clients.filter(self.clients["method"] == label).sort("seed", "round", "client")
-            found = [own[column].to_numpy().reshape(seeds, rounds, clients) for column in ("active", "invited")]
-        return found[0], found[1]
-
-    @property
-    def _recorded(self) -> bool:
-        return any(self._clients) if isinstance(self._clients, list) else not self.clients.is_empty()
+        # Stable, so that the seeds of a round remain in their order, which need not be increasing.
+        own = self.clients.filter(method=label).sort("round", maintain_order=True)
+        active, invited = (
+            own[column].to_numpy().reshape(rounds, seeds, clients).swapaxes(0, 1) for column in ("active", "invited")
+        )
+        return active, invited
 
     def summary(self, baseline: str | None = None) -> "polars.DataFrame":
-        """One row a method: final, time-average and worst-decile accuracy, and the paired difference to `baseline`."""
+        """One row per method: final, average and worst-decile accuracy, and the paired difference to `baseline`."""
         from fedtide.report import summary
 
         return summary(self.rounds, self.clients, baseline=baseline)
@@ -86,19 +65,16 @@ class Result:
         return Path(path)
 
     def save(self, folder: Path | str) -> Path:
-        """Writes tables, models and description into a folder; each file is whole or not there."""
-        with alone(Path(folder), "a run is going on in it"):
+        """Writes tables, models and description into a folder, each file atomically."""
+        with alone(Path(folder), "a run is using it"):
             return self.write(Path(folder))
 
     def write(self, folder: Path) -> Path:
         """`save`, for the process that holds the folder."""
-        from safetensors.numpy import save_file
-
         for name, frame in (("rounds", self.rounds), ("clients", self.clients)):
             with atomic(folder / f"{name}.parquet") as temporary:
                 frame.write_parquet(temporary)
-        with atomic(folder / "models.safetensors") as temporary:
-            save_file({label: np.ascontiguousarray(w) for label, w in self.models.items()}, temporary)
+        write_arrays(folder / "models.safetensors", self.models)
         write_about(folder, self.about)
         return folder
 
@@ -106,17 +82,15 @@ class Result:
     def load(folder: Path | str) -> "Result":
         """Reads what `save` wrote, or a finished run's folder."""
         import polars as pl
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
 
         folder = Path(folder)
         about = read_about(folder)
         if not about["finished"]:
-            raise FedtideError(f"{folder}: this run has not finished; go on with: fedtide resume {folder}")
+            raise FedtideError(f"{folder}: this run has not finished; continue it with: fedtide resume {folder}")
         try:
             tables = [pl.read_parquet(folder / f"{name}.parquet") for name in ("rounds", "clients")]
-            models = load_file(folder / "models.safetensors")
-        except (OSError, pl.exceptions.PolarsError, SafetensorError) as error:
+            models, _ = read_arrays(folder / "models.safetensors")
+        except (OSError, pl.exceptions.PolarsError, ValueError) as error:
             raise CheckpointError(f"{folder}: a table or the models cannot be read ({error})") from error
         return Result(about, models, *tables)
 
@@ -126,8 +100,7 @@ class Result:
 
 
 def write_about(folder: Path, about: dict[str, Any]) -> None:
-    with atomic(folder / "run.json") as temporary:
-        temporary.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(folder / "run.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -135,8 +108,8 @@ def read_about(folder: Path) -> dict[str, Any]:
     if not path.exists():
         if folder.is_dir() and vacant(folder):
             how = f"fedtide run CONFIG.toml --out {folder}, or in Python without resume"
-            raise FedtideError(f"{folder}: no run has begun in it; start one: {how}")
-        raise FedtideError(f"{folder}: not a run's folder (it has no run.json)")
+            raise FedtideError(f"{folder}: no run has begun in it; start one with {how}")
+        raise FedtideError(f"{folder}: not the folder of a run (it has no run.json)")
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -1,8 +1,8 @@
-"""One method's run: stretches, records, checkpoints."""
+"""The run of one method: segments, records, checkpoints."""
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +14,22 @@ from fedtide.simulation import calls, checkpoint, engine
 from fedtide.simulation.blocks import STATE, piece
 from fedtide.simulation.checkpoint import Saved
 from fedtide.simulation.progress import Progress
-from fedtide.simulation.records import Columns, client_frame, client_rows, initial_rows, round_frame, round_rows
+from fedtide.simulation.records import client_rows, initial_rows, no_clients, round_rows
 from fedtide.simulation.setup import Setup, batch
-from fedtide.simulation.traces import Span
+from fedtide.simulation.traces import Segment
+
+if TYPE_CHECKING:
+    import polars
 
 
 class MethodRun:
-    """One method on all seeds of a setup, stretch by stretch."""
+    """One method on all seeds of a setup, segment by segment."""
 
     def __init__(self, setup: Setup, label: str, method: Method, chunk: int | None, place: Path | None):
         self.setup, self.label, self.method, self.chunk, self.place = setup, label, method, chunk, place
-        self.parts: tuple[list[Columns], list[Columns]] = ([], [])
-        self._records = ""  # a digest of the records up to here
+        self.rounds: list[polars.DataFrame] = []  # of each segment, where there is no folder
+        self.clients: list[polars.DataFrame] = []
+        self._records = ""  # a digest of the records so far
         self._diverged: dict[int, int] = {}  # seed: the first round whose evaluation was not finite
 
     @property
@@ -33,7 +37,7 @@ class MethodRun:
         return [divergence(self.label, seed, round_) for seed, round_ in sorted(self._diverged.items())]
 
     def to_end(self, report: Progress) -> np.ndarray:
-        """Runs what is left; returns the final models [R, d]."""
+        """Runs the remaining rounds; returns the final models [R, d]."""
         setup = self.setup
         method = batch([self.method])
         carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, setup.history)
@@ -47,62 +51,62 @@ class MethodRun:
                 carry = jax.tree.map(jnp.asarray, carry)
         if done == 0:
             evaluation, _ = engine.evaluate(setup.problem, setup.population, carry.w)
-            self._keep(initial_rows(self.label, setup.seed_list, _first(evaluation)), {}, 0)
+            self._keep(initial_rows(self.label, setup.seed_list, _first(evaluation)), no_clients(), 0)
         report(self.label, done, setup.rounds)
         carry = engine.spread(carry, setup.devices)
-        for span in setup.plan:
-            if span.first < done:
+        for segment in setup.plan:
+            if segment.first < done:
                 continue
-            trace = setup.traces[span]
-            shape = setup.shape(self.method, span, self.chunk)
-            carry, stretch = engine.run_stretch(
-                method, setup.problem, setup.population, setup.seeds, carry, np.int32(span.first), trace, shape
+            trace = setup.traces[segment]
+            shape = setup.shape(self.method, segment, self.chunk)
+            carry, record = engine.run_segment(
+                method, setup.problem, setup.population, setup.seeds, carry, np.int32(segment.first), trace, shape
             )
-            stretch = _first(stretch)
+            record = _first(record)
             clients = len(setup.population.sizes)
             calls.refuse_faults(
-                self.label, self.method.participation, setup.seed_list, span.first, clients, stretch.faults
+                self.label, self.method.participation, setup.seed_list, segment.first, clients, record.faults
             )
             self._keep(
-                round_rows(self.label, setup.seed_list, span, stretch),
-                client_rows(self.label, setup.seed_list, span, np.asarray(trace), stretch),
-                span.end,
+                round_rows(self.label, setup.seed_list, segment, record),
+                client_rows(self.label, setup.seed_list, segment, np.asarray(trace), record),
+                segment.end,
             )
-            if span.evaluates:
-                self._noticedivergence(span, stretch.evaluation.objective)
+            if segment.evaluates:
+                self._notice_divergence(segment, record.evaluation.objective)
             if self.place is not None:
-                checkpoint.save(self.place / STATE, Saved(carry, span.end, self._records), run)
-            report(self.label, span.end, setup.rounds)
+                checkpoint.save(self.place / STATE, Saved(carry, segment.end, self._records), run)
+            report(self.label, segment.end, setup.rounds)
         return np.asarray(engine.served(method, carry))[0]
 
-    def _keep(self, rounds: Columns, clients: Columns, end: int) -> None:
-        """Keeps a stretch's records: in memory, or on disk where there is a folder."""
+    def _keep(self, rounds: "polars.DataFrame", clients: "polars.DataFrame", end: int) -> None:
+        """Keeps a segment's records: in memory, or on disk where there is a folder."""
         if self.place is None:
-            self.parts[0].append(rounds)
-            self.parts[1].append(clients)
+            self.rounds.append(rounds)
+            self.clients.append(clients)
             return
-        for name, frame in (("rounds", round_frame([rounds])), ("clients", client_frame([clients]))):
+        for name, frame in (("rounds", rounds), ("clients", clients)):
             if not frame.is_empty():
                 with atomic(self.place / piece(name, end)) as temporary:
                     frame.write_parquet(temporary)
                     self._records = checkpoint.chained(self._records, piece(name, end), temporary)
 
     def _pieces(self, done: int) -> list[str]:
-        """The files that `_keep` has written after so many rounds, in its order."""
+        """The files that `_keep` has written after `done` rounds, in its order."""
         tables = ("rounds", "clients") if self.setup.record_clients else ("rounds",)
-        ends = [span.end for span in self.setup.plan if span.end <= done]
+        ends = [segment.end for segment in self.setup.plan if segment.end <= done]
         return [piece("rounds", 0), *(piece(table, end) for end in ends for table in tables)]
 
-    def _noticedivergence(self, span: Span, objective: np.ndarray) -> None:
+    def _notice_divergence(self, segment: Segment, objective: np.ndarray) -> None:
         for seed, values in zip(self.setup.seed_list, objective, strict=True):
             if not np.isfinite(values).all() and seed not in self._diverged:
-                self._diverged[seed] = span.first + span.rounds * (1 + int((~np.isfinite(values)).argmax()))
+                self._diverged[seed] = segment.first + segment.rounds * (1 + int((~np.isfinite(values)).argmax()))
                 message = divergence(self.label, seed, self._diverged[seed])
                 warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
 def divergence(label: str, seed: int, round_: int) -> str:
-    return f"{label}, seed {seed}: diverged by round {round_} (the loss is not finite); the rest goes on"
+    return f"{label}, seed {seed}: diverged by round {round_} (the loss is not finite); the other seeds continue"
 
 
 def _first(tree: Any) -> Any:

@@ -1,6 +1,7 @@
-"""From a user's arguments to what the engine runs: checked, on the device, with a memory estimate."""
+"""From a user's arguments to the engine's: checked, on the device, with a memory estimate."""
 
 import copy
+import functools
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,26 +13,26 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from fedtide.availability.base import Process
-from fedtide.errors import FedtideError, InvalidInput, flag, require, whole
-from fedtide.methods.base import Method, title_of
+from fedtide.errors import DoesNotFit, FedtideError, InvalidInput, flag, require, whole
+from fedtide.methods.base import CATALOGUE, Method, title_of
 from fedtide.simulation import engine, memory
 from fedtide.simulation.cohorts import capacity_for
 from fedtide.simulation.replica import Carry, Replica, Shape, unraveller
-from fedtide.simulation.traces import Span, Traces, spans
+from fedtide.simulation.traces import Segment, Traces, segments
 from fedtide.streams import Purpose, Stream
 from fedtide.types import Population
 
 log = logging.getLogger("fedtide")
 
-MOST_ROUNDS, MOST_SEEDS = 10_000_000, 1_000_000  # more cannot be meant
-_STRETCH, _GPU_STRETCH = 50, 200  # rounds between two visits of the host, which a GPU waits for
-_CACHE = 2**20  # bytes near a CPU core
-_RECORD_LIMIT = 50_000_000  # rows of the table of clients that are recorded without being asked for
-_TRACE_LIMIT = 256_000_000  # client-rounds of a stretch, all seeds
+MOST_ROUNDS, MOST_SEEDS = 10_000_000, 1_000_000  # larger numbers are taken for mistakes
+_SEGMENT, _GPU_SEGMENT = 50, 200  # rounds between returns to the host, during which a GPU is idle
+_CACHE = 2**20  # bytes in the cache of a CPU core
+_RECORD_LIMIT = 50_000_000  # rows of the table of clients up to which it is recorded by default
+_TRACE_LIMIT = 256_000_000  # client-rounds of a segment, over all seeds
 
 
 class Setup:
-    """A federation and a schedule, ready to run methods on."""
+    """A federation and the plan of a run, on which methods are run."""
 
     def __init__(
         self,
@@ -58,19 +59,22 @@ class Setup:
             "availability.clients", availability.clients, f"{clients}, as the problem's number of clients",
         )  # fmt: skip
         self.seed_list = _seeds(seeds)
-        memory.refuse_long_history(history, len(self.seed_list), clients)
+        observed, available = history * len(self.seed_list) * clients, memory.device_memory()  # a byte each
+        if available is not None and observed > available:
+            need = f"about {memory.readable(observed)} for {len(self.seed_list):,} seeds and {clients:,} clients"
+            raise DoesNotFit(f"history = {history}: needs {need}, the device has {memory.readable(available)}")
         self.seeds = jax.device_put(np.asarray(self.seed_list, np.uint32))
         self.rounds, self.evaluate_every, self.history = rounds, evaluate_every, history
         self.availability, self.chunk = availability, chunk
-        self.problem = jax.tree.map(_on_device, problem)
+        self.problem = jax.tree.map(on_device, problem)
         policies = [m.participation for m in methods.values()]
-        # Who selects by loss needs optima only for the measure of how that leans.
+        # Policies that select by loss need the optima only for the skew.
         needs_optimum = any(p.needs_optimum and (skew or not p.selects_by_loss) for p in policies)
         self.population = Population(
-            importance=_on_device(np.asarray(problem.importance)),
-            sizes=_on_device(np.asarray(problem.sizes, np.int32)),
-            availability=_vector(availability.availability),  # pyright: ignore[reportAttributeAccessIssue]
-            correlation=_vector(availability.correlation),  # pyright: ignore[reportAttributeAccessIssue]
+            importance=on_device(np.asarray(problem.importance)),
+            sizes=on_device(np.asarray(problem.sizes, np.int32)),
+            availability=_vector(availability.availability),
+            correlation=_vector(availability.correlation),
             optimum=_vector(problem.client_optima()) if needs_optimum else None,
             labels=_vector(getattr(problem, "label_counts", None)),
         )
@@ -79,50 +83,48 @@ class Setup:
             raise FedtideError(f"model: parameters of type {w.dtype}; all must be {jnp.result_type(float)} here")
         self.parameters = w.size
         replicas = len(self.seed_list)
-        stretch = _STRETCH if jax.default_backend() == "cpu" else _GPU_STRETCH
-        longest = max(1, min(stretch, _TRACE_LIMIT // (clients * replicas)))
-        self.plan: list[Span] = list(spans(rounds, evaluate_every, longest))
+        segment = _SEGMENT if jax.default_backend() == "cpu" else _GPU_SEGMENT
+        longest = max(1, min(segment, _TRACE_LIMIT // (clients * replicas)))
+        self.plan: list[Segment] = list(segments(rounds, evaluate_every, longest))
         if record_clients is None:
             record_clients = len(methods) * replicas * rounds * clients <= _RECORD_LIMIT
             if not record_clients:
-                log.info("clients are not recorded one by one: that would be over %s rows", f"{_RECORD_LIMIT:,}")
+                log.info("the table of clients is not recorded: it would have over %s rows", f"{_RECORD_LIMIT:,}")
         self.record_clients = bool(record_clients)
-        absent = 0 if availability.availability is None else int((np.asarray(availability.availability) == 0).sum())  # pyright: ignore[reportAttributeAccessIssue]
-        if absent:
-            log.warning("%d of %d clients are never there: no method can learn from them", absent, clients)
+        if availability.availability is not None and (
+            absent := int((np.asarray(availability.availability) == 0).sum())
+        ):
+            log.warning("%d of %d clients are never available: no method can learn from them", absent, clients)
         self.devices = self.sharing(len(jax.devices()))
-        self._traces: Traces | None = None
 
     def sharing(self, devices: int) -> int:
-        """As many of the devices as share the seeds evenly; each runs its seeds as it would alone."""
+        """The largest number of devices that divides the seeds evenly; each runs its seeds independently."""
         return max(d for d in range(1, devices + 1) if len(self.seed_list) % d == 0)
 
     def share(self, seeds: Sequence[int], most: int) -> "Setup":
-        """The setup of some of the seeds: same stretches, same capacity for cohorts, so that no number changes."""
+        """The setup of some of the seeds, with the same segments and cohort capacities, so that no number changes."""
         own = copy.copy(self)
         own.seed_list = list(seeds)
         own.seeds = jax.device_put(np.asarray(seeds, np.uint32))
         own.devices = own.sharing(len(jax.devices()))
-        own._traces = Traces(jax.tree.map(_on_device, self.availability), own.seeds, self.plan, self.history, most)
+        own.traces = Traces(jax.tree.map(on_device, self.availability), own.seeds, self.plan, self.history, most)
         return own
 
-    @property
+    @functools.cached_property
     def traces(self) -> Traces:
-        if self._traces is None:
-            self._traces = Traces(jax.tree.map(_on_device, self.availability), self.seeds, self.plan, self.history)
-        return self._traces
+        return Traces(jax.tree.map(on_device, self.availability), self.seeds, self.plan, self.history)
 
-    def shape(self, method: Method, span: Span, chunk: int | None) -> Shape:
-        """What the program of a stretch is compiled for."""
+    def shape(self, method: Method, segment: Segment, chunk: int | None) -> Shape:
+        """The static parameters of a segment's program."""
         capacity, query = self._capacities(method)
         return Shape(
-            span.blocks, span.rounds, capacity, query, chunk, self.record_clients, self.devices, span.evaluates
+            segment.blocks, segment.rounds, capacity, query, chunk, self.record_clients, self.devices, segment.evaluates
         )
 
     def choose_chunk(self, method: Method, settings: int = 1) -> int | None:
-        """Clients trained at a time: all (None) where that takes less than half of the memory there is now.
+        """Clients trained at a time: all (None) where that takes less than half of the available memory.
 
-        On a CPU one, where one's step already fills the cache: its numbers then are still there when they are needed.
+        On a CPU one, where the step of one client fills the cache: its data then remain in the cache.
         """
         if self.chunk is not None:
             return self.chunk
@@ -136,13 +138,24 @@ class Setup:
         return None if rows >= max(self._capacities(method)) else int(rows)
 
     def fitting(self, label: str, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
-        """The memory that running the method takes; raises `DoesNotFit` where there is less."""
+        """The memory that the method needs; raises `DoesNotFit` where less is available."""
         need, available = self.memory(method, chunk, settings), memory.device_memory()
-        memory.refuse_if_too_large(label, method, need, self.parameters, len(self.population.sizes), available)
-        return need
+        if available is None or need.total <= available:
+            return need
+        advice, clients = "run fewer seeds at a time", len(self.population.sizes)
+        rows = self.parameters * clients * jnp.dtype(jnp.result_type(float)).itemsize
+        if need.state > available / 2 and need.state >= rows:
+            kept = f"{memory.readable(rows)} for rows of {self.parameters:,} parameters for each of {clients:,} clients"
+            entry = CATALOGUE.get(method.name)
+            on_server = entry is not None and entry.facts.server_rows == "N"
+            other = (
+                "cluster_fedvarp keeps one row per cluster instead" if on_server else "use a method without such rows"
+            )
+            advice = f"this method keeps {kept}; {other}"
+        raise DoesNotFit(f"{label}: needs about {need}, the device has {memory.readable(available)}: {advice}")
 
     def memory(self, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
-        """Bytes that running the method keeps on the device."""
+        """The bytes that the method needs on the device."""
         replicas = settings * len(self.seed_list)
         carry = settings * memory.size_of(self.state(method))
         capacity, query = self._capacities(method)
@@ -150,18 +163,18 @@ class Setup:
         each = self._per_client(method) + self._drawn_ahead(method)
         cohort = self._at_once(settings) * (rows * each + capacity * 8 * self.parameters)
         clients = len(self.population.sizes)
-        span = max(self.plan, key=lambda s: s.length)
+        segment = max(self.plan, key=lambda s: s.length)
         per_round = 40 + (13 * clients if self.record_clients else clients)
-        return memory.Estimate(memory.size_of(self.problem), carry, cohort, replicas * span.length * per_round)
+        return memory.Estimate(memory.size_of(self.problem), carry, cohort, replicas * segment.length * per_round)
 
     def state(self, method: Method) -> Carry:
-        """The shapes of all that the method's replicas [1, R, …] carry from round to round."""
+        """The shapes of the state of the method's replicas [1, R, …]."""
         return engine.start.eval_shape(
             batch([method]), self.problem, self.population, self.seeds, self.traces.past, self.history
         )
 
     def _capacities(self, method: Method) -> tuple[int, int]:
-        """Rows of the cohort that trains, and of the one whose losses are asked for."""
+        """Rows of the cohort that trains, and of the one that is asked for losses."""
         clients, most = len(self.population.sizes), self.traces.most
         policy = method.participation
         most_trained = clients if method.solver.trains_absent else policy.capacity(most)
@@ -169,7 +182,7 @@ class Setup:
         return capacity_for(most_trained, clients), asked
 
     def _at_once(self, settings: int) -> int:
-        """Replicas that train at the same time: all on a GPU, one a device on a CPU."""
+        """Replicas that train at the same time: all on a GPU, one per device on a CPU."""
         return self.devices if jax.default_backend() == "cpu" else settings * len(self.seed_list)
 
     def _per_client(self, method: Method) -> int:
@@ -179,7 +192,7 @@ class Setup:
         return memory.peak(step.jaxpr.jaxpr) + 4 * 4 * self.parameters
 
     def _drawn_ahead(self, method: Method) -> int:
-        """Bytes of one client's minibatches where all are drawn before its first step: where all take as many."""
+        """Bytes of one client's minibatches where all are drawn before its first step: with equal numbers of steps."""
         work, sizes, steps = method.solver.work, self.population.sizes, []
 
         def one() -> tuple[Array, Array]:
@@ -193,7 +206,7 @@ class Setup:
 
 @jax.jit
 def _one_step(method: Method, problem: Any, population: Population, w: Array) -> tuple[Array, Array]:
-    """A single client's single gradient. It is looked at, never run: any whole numbers do for where samples start."""
+    """A single gradient of a single client. It is traced but never run, so the first samples may be any numbers."""
     starts, alone = population.sizes, Shape(1, 1, 1, 0, None, False)
     return Replica(method, problem, population, starts, unraveller(problem), jnp.uint32(0), alone).one_step(w)
 
@@ -231,7 +244,7 @@ def fitted(method: Method, problem: Any) -> Method:
 
 def batch(settings: Sequence[Method]) -> Method:
     """Methods of one structure as one method whose numbers have a leading axis [G]."""
-    return jax.tree.map(lambda *leaves: _on_device(np.stack([np.asarray(leaf) for leaf in leaves])), *settings)
+    return jax.tree.map(lambda *leaves: on_device(np.stack([np.asarray(leaf) for leaf in leaves])), *settings)
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
@@ -239,15 +252,16 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
     if not several:
         return list(range(whole("seeds", seeds, 1, MOST_SEEDS)))
     require(1 <= len(seeds) <= MOST_SEEDS, "seeds", f"{len(seeds)} of them", f"1 to {MOST_SEEDS:,}")
-    found = [whole("seeds", seed, 0, 2**32 - 1) for seed in seeds]
-    require(len(set(found)) == len(found), "seeds", found, "different from each other")
-    return found
+    checked = [whole("seeds", seed, 0, 2**32 - 1) for seed in seeds]
+    require(len(set(checked)) == len(checked), "seeds", checked, "different from each other")
+    return checked
 
 
-def _on_device(leaf: Any) -> Array:
-    array = np.asarray(leaf)  # converted here: on the device each shape would compile a program for it
+def on_device(leaf: Any) -> Array:
+    """The leaf on the device, with the default type if it is floating-point."""
+    array = np.asarray(leaf)  # converted on the host: on the device each shape would compile a program
     return jax.device_put(array.astype(jnp.result_type(float)) if array.dtype.kind == "f" else array)
 
 
 def _vector(values: Any) -> Array | None:
-    return None if values is None else _on_device(np.asarray(values))
+    return None if values is None else on_device(np.asarray(values))

@@ -1,4 +1,4 @@
-"""`simulate`: methods on one federation, over many seeds, with records one can resume."""
+"""`simulate`: methods on one federation, over many seeds, with resumable records."""
 
 import logging
 import time
@@ -12,11 +12,10 @@ from fedtide.availability.base import Process
 from fedtide.errors import require
 from fedtide.methods.base import Method
 from fedtide.simulation import memory
-from fedtide.simulation.blocks import in_blocks, of_all_seeds, place_of, read_blocks
-from fedtide.simulation.cache import use_persistent_cache
+from fedtide.simulation.blocks import blocks_of, of_all_seeds, place_of
+from fedtide.simulation.cores import use_persistent_cache
 from fedtide.simulation.folder import begin, close_folder, held
 from fedtide.simulation.progress import Progress, reporter
-from fedtide.simulation.records import Columns
 from fedtide.simulation.result import Result, write_about
 from fedtide.simulation.run import MethodRun
 from fedtide.simulation.setup import Setup, fitted, labelled
@@ -42,22 +41,22 @@ def simulate(
 ) -> Result:
     """Trains each method on the federation, for every seed, and returns the records.
 
-    All methods meet the same availability, minibatches and initial models. All seeds of a method run in one compiled
+    All methods get the same availability, minibatches and initial models. All seeds of a method run in one compiled
     program.
 
     Args:
       problem: clients' data, model and loss (`fedtide.problems`).
-      availability: who is there (`fedtide.availability`), for as many clients as the problem has.
+      availability: which clients are available (`fedtide.availability`), for as many clients as the problem has.
       methods: one method, several, or {label: method}.
       rounds: communication rounds.
-      seeds: how many seeds, or which.
+      seeds: the number of seeds, or a list of them.
       evaluate_every: rounds between two evaluations; the last round is always evaluated.
       history: rounds of availability that estimators observe before the first round.
-      record_clients: keep the table of rounds × clients (default: unless it would be huge).
+      record_clients: keep the table of rounds × clients (default: unless it would have over 50 million rows).
       chunk: clients trained at a time (default: as many as memory allows). Changes results by rounding at most.
-      out: a folder for records and checkpoints. With it, a killed run can be resumed.
-      resume: go on from the checkpoints in `out`; the arguments must be those of the interrupted run.
-      progress: True for a progress bar, or a function (label, rounds done, rounds in all).
+      out: a folder for records and checkpoints, from which an interrupted run can be resumed.
+      resume: continue from the checkpoints in `out`; the arguments must be those of the interrupted run.
+      progress: True for a progress bar, or a function (label, rounds done, total rounds).
       about: further entries of `Result.about` (title, command, config).
 
     Raises:
@@ -84,45 +83,43 @@ def _run(
     setup: Setup, methods: Mapping[str, Method], folder: Path | None, facts: dict[str, Any], report: Progress,
     begun: float,
 ) -> Result:  # fmt: skip
-    """Runs what is left of each method; `facts` become the result's."""
+    """Runs the remaining rounds of each method; `facts` become the result's `about`."""
     chunks, earlier = facts["chunks"], facts["seconds"]
-    apart = {} if folder is None else read_blocks(folder)
-    shares = _shares(setup, apart.get("seeds", len(setup.seed_list)))
+    blocks = [setup.seed_list] if folder is None else blocks_of(folder, setup.seed_list)
+    # Several blocks only where the run began with its seeds divided.
+    shares = [setup] if len(blocks) == 1 else [setup.share(block, setup.traces.most) for block in blocks]
     _refuse_unfitting(shares[0], methods, chunks)
-    parts: tuple[list[Columns], list[Columns]] = ([], [])
+    rounds, clients = [], []
     models = {}
     for number, (label, method) in enumerate(methods.items()):
-        found = []
+        final = []
         for block, share in enumerate(shares):
             place = None if folder is None else place_of(folder, number, block, len(shares))
             run = MethodRun(share, label, method, chunks[label], place)
-            found.append(run.to_end(_of_block(report, shares, block)))
+            final.append(run.to_end(_of_block(report, blocks, block)))
             facts["warnings"] += run.warnings
-            for kept, new in zip(parts, run.parts, strict=True):
-                kept.extend(new)
-        models[label] = np.concatenate(found)
+            rounds += run.rounds
+            clients += run.clients
+        models[label] = np.concatenate(final)
         facts["seconds"] = round(earlier + time.monotonic() - begun, 2)
         if folder is not None:
             write_about(folder, facts)
     facts["finished"] = True
-    return Result(facts, models, *parts) if folder is None else close_folder(folder, facts, models)
+    if folder is not None:
+        return close_folder(folder, facts, models)
+    import polars as pl
+
+    return Result(facts, models, pl.concat(rounds), pl.concat(clients))
 
 
-def _shares(setup: Setup, size: int) -> list[Setup]:
-    """The setup of each block of seeds: one, unless the run began where its seeds were apart."""
-    blocks = in_blocks(setup.seed_list, size)
-    return [setup] if len(blocks) == 1 else [setup.share(block, setup.traces.most) for block in blocks]
+def _of_block(report: Progress, blocks: Sequence[Sequence[int]], block: int) -> Progress:
+    """Reports how far a method is from how far one of its blocks is; those before it have ended."""
 
+    def on_progress(label: str, done: int, total: int) -> None:
+        rounds = [total] * block + [done] + [0] * (len(blocks) - block - 1)
+        report(label, of_all_seeds(blocks, rounds), total)
 
-def _of_block(report: Progress, shares: Sequence[Setup], block: int) -> Progress:
-    """Tells how far a method is where one of its blocks is that far; those before it have ended."""
-    blocks = [share.seed_list for share in shares]
-
-    def hear(label: str, done: int, total: int) -> None:
-        so_far = [total if i < block else done if i == block else 0 for i in range(len(blocks))]
-        report(label, of_all_seeds(blocks, so_far), total)
-
-    return hear
+    return on_progress
 
 
 def _refuse_unfitting(setup: Setup, methods: Mapping[str, Method], chunks: Mapping[str, int | None]) -> None:

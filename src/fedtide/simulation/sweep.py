@@ -10,7 +10,7 @@ from fedtide.availability.base import Process
 from fedtide.errors import DoesNotFit, InvalidInput, require
 from fedtide.methods.base import Method
 from fedtide.simulation import calls, engine
-from fedtide.simulation.cache import use_persistent_cache
+from fedtide.simulation.cores import use_persistent_cache
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.simulation.progress import Progress, reporter
 from fedtide.simulation.setup import Setup, batch, fitted
@@ -31,10 +31,10 @@ def sweep(
 ) -> EvaluationRecord:
     """Evaluations of every setting and seed: arrays [settings, seeds, evaluations], by class [settings, …, classes].
 
-    The settings are methods that differ in plain numbers only (learning rates, κ̄² …): one compilation serves them all.
-    All meet the same availability, minibatches and initial models. No records of rounds or clients are kept. Settings
-    that do not fit into memory together run a few at a time. `progress` counts the rounds of all settings. Without
-    `skew` it is not measured how a selection by loss leans, which needs every client's own optimum.
+    The settings are methods that differ in plain numbers only (learning rates, κ̄² …) and share one compilation. All
+    get the same availability, minibatches and initial models. No records of rounds or clients are kept. Settings that
+    do not fit into memory together run a few at a time. `progress` counts the rounds of all settings. Without `skew`
+    the skew of a selection by loss is not measured, which needs every client's own optimum.
     """
     use_persistent_cache()
     require(len(settings) > 0, "settings", "none", "one or more methods")
@@ -65,7 +65,7 @@ def sweep(
 
 
 def _together(setup: Setup, method: Method, settings: int) -> tuple[int, int | None]:
-    """How many settings run at a time, all if they fit, and the clients trained at a time; raises if not one fits."""
+    """(settings at a time, all if they fit; clients trained at a time); raises if not even one setting fits."""
     while True:
         chunk = setup.choose_chunk(method, settings)
         try:
@@ -79,18 +79,18 @@ def _together(setup: Setup, method: Method, settings: int) -> tuple[int, int | N
 
 
 def _run(setup: Setup, settings: Sequence[Method], chunk: int | None) -> Iterator[tuple[int, EvaluationRecord | None]]:
-    """Stretch after stretch: the rounds done and the evaluations in it, if any."""
+    """For each segment, the rounds done and its evaluations, if any."""
     method, clients = batch(settings), len(setup.population.sizes)
     carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, setup.history)
     carry = engine.spread(carry, setup.devices)
-    for span in setup.plan:
-        shape = setup.shape(settings[0], span, chunk)
-        trace, first = setup.traces[span], np.int32(span.first)
-        carry, stretch = engine.run_stretch(
+    for segment in setup.plan:
+        shape = setup.shape(settings[0], segment, chunk)
+        trace, first = setup.traces[segment], np.int32(segment.first)
+        carry, record = engine.run_segment(
             method, setup.problem, setup.population, setup.seeds, carry, first, trace, shape
         )
-        for faults in np.asarray(stretch.faults):
+        for faults in np.asarray(record.faults):
             calls.refuse_faults(
-                settings[0].name, settings[0].participation, setup.seed_list, span.first, clients, faults
+                settings[0].name, settings[0].participation, setup.seed_list, segment.first, clients, faults
             )
-        yield span.end, jax.tree.map(np.asarray, stretch.evaluation) if span.evaluates else None
+        yield segment.end, jax.tree.map(np.asarray, record.evaluation) if segment.evaluates else None

@@ -1,4 +1,4 @@
-"""Availability, drawn ahead: it does not depend on the training, so the largest cohort is known before it starts."""
+"""Availability, drawn before training, on which it does not depend: so the largest cohort is known in advance."""
 
 import functools
 from collections.abc import Iterator
@@ -11,8 +11,9 @@ from jax import Array
 from fedtide.availability.base import Process, advance, begin
 
 
-class Span(NamedTuple):
-    """A stretch: `blocks` times `rounds` rounds, from `first` on; an evaluation ends each block if it `evaluates`."""
+class Segment(NamedTuple):
+    """A segment of `blocks` × `rounds` rounds from round `first` on; each block ends with an evaluation if
+    `evaluates`."""
 
     first: int
     blocks: int
@@ -28,45 +29,45 @@ class Span(NamedTuple):
         return self.first + self.length
 
 
-def spans(rounds: int, evaluate_every: int, longest: int) -> Iterator[Span]:
-    """Stretches of at most `longest` rounds that cover all: several blocks between evaluations, or pieces of one."""
+def segments(rounds: int, evaluate_every: int, longest: int) -> Iterator[Segment]:
+    """Segments of at most `longest` rounds that cover all rounds: several blocks, or parts of one block."""
     done = 0
     while done < rounds:
         block = min(evaluate_every - done % evaluate_every, rounds - done)  # rounds to the next evaluation
         if block > longest:
-            span = Span(done, 1, longest, evaluates=False)
+            segment = Segment(done, 1, longest, evaluates=False)
         elif block == evaluate_every:
-            span = Span(done, min((rounds - done) // block, max(1, longest // block)), block)
+            segment = Segment(done, min((rounds - done) // block, max(1, longest // block)), block)
         else:
-            span = Span(done, 1, block)
-        yield span
-        done = span.end
+            segment = Segment(done, 1, block)
+        yield segment
+        done = segment.end
 
 
 class Traces:
-    """Who is there in every stretch, for every seed; the same for all methods.
+    """The available clients in every segment, for every seed; the same for all methods.
 
-    The process's `history` first rounds were observed before training; round 0 is the one after them. `most` are there
-    in a round, or as many as are told: these seeds may be some of a run's.
+    The process's `history` first rounds were observed before training; round 0 follows them. `most` is the largest
+    number of available clients in a round, or the given one if larger: these seeds may be only some of a run's.
     """
 
-    def __init__(self, process: Process, seeds: Array, plan: list[Span], history: int, most: int = 0):
+    def __init__(self, process: Process, seeds: Array, plan: list[Segment], history: int, most: int = 0):
         self.process, self.seeds, self.history = process, seeds, history
         state = _begin(process, seeds)
         self.past: Any = np.zeros((len(seeds), 0, process.clients), bool)
         if history:
             self.past, _, state = _advance(process, state, seeds, np.int32(0), history)
         self._states = {}
-        for span in plan:
-            self._states[span] = state
-            _, largest, state = _advance(process, state, seeds, np.int32(history + span.first), span.length)
+        for segment in plan:
+            self._states[segment] = state
+            _, largest, state = _advance(process, state, seeds, np.int32(history + segment.first), segment.length)
             most = max(most, int(largest))
         self.most = most
 
-    def __getitem__(self, span: Span) -> Array:
+    def __getitem__(self, segment: Segment) -> Array:
         """bool[R, rounds, N]."""
-        start = np.int32(self.history + span.first)
-        return _advance(self.process, self._states[span], self.seeds, start, span.length)[0]
+        start = np.int32(self.history + segment.first)
+        return _advance(self.process, self._states[segment], self.seeds, start, segment.length)[0]
 
 
 @jax.jit
@@ -76,6 +77,6 @@ def _begin(process: Process, seeds: Array) -> Any:
 
 @functools.partial(jax.jit, static_argnames="rounds")
 def _advance(process: Process, state: Any, seeds: Array, start: Any, rounds: int) -> tuple[Array, Array, Any]:
-    """(who is there bool[R, rounds, N], the most that are there in a round, the states after the rounds)."""
+    """(available clients bool[R, rounds, N], the most of them in a round, the states after the rounds)."""
     trace, state = jax.vmap(lambda state, seed: advance(process, state, seed, start, rounds))(state, seeds)
     return trace, trace.sum(axis=-1).max(), state

@@ -1,6 +1,6 @@
 """Adaptive local optimisers, with the exact sum of their preconditioners."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +9,7 @@ from jax import Array
 from fedtide.errors import check_one_of, number, require
 from fedtide.schedules import Constant
 from fedtide.solvers.base import Local, check_steps, descend, mean_of_rows
-from fedtide.types import Cohort, Memory, Population, Schedule, Task, Trained, Updates, Work, part
+from fedtide.types import Cohort, Memory, Population, Schedule, Task, Trained, Updates, Work, derived, part
 from fedtide.work import Steps
 
 Algorithm = Literal["adam", "adagrad"]
@@ -17,10 +17,12 @@ Keeping = Literal["restarted", "persistent", "averaged"]
 
 
 class Moments(NamedTuple):
+    """Exponential means of the gradients and of their squares."""
+
     first: Array  # [d] m
     second: Array  # [d] v
     first_share: Array  # [] Σ of the coefficients in m: 1 − b1^n after n steps from 0
-    second_share: Array  # [] as much for v
+    second_share: Array  # [] the same for v
 
 
 @part
@@ -28,16 +30,16 @@ class Adaptive(Local):
     """w_k ← w_k − η P m̂ with m ← b1 m + (1 − b1) g and P = 1 / (√v̂ + ε), coordinate by coordinate.
 
     `adam`: v ← b2 v + (1 − b2) g², b2 = 0.99 by default. `adagrad`: v ← v + g² (no b2). m̂ (and Adam's v̂) are
-    divided by the sum of the coefficients in them, which is the usual bias correction, and stays right when moments are
+    divided by the sum of the coefficients in them: the usual bias correction, which remains correct when moments are
     averaged.
 
     The moments are `restarted` at 0 each round, `persistent` for each client (2 · N · d floats), or `averaged`: shared
-    by all, next round's are Σ q_k (m_k, v_k) / Σ q over the cohort (2d more floats up and down).
+    by all clients and replaced by Σ q_k (m_k, v_k) / Σ q over the cohort (2d more floats up and down).
 
     mass [d] = Σ_j η P^(j) c_j / (sum of the coefficients in m), c_j the coefficients of this round's gradients in m:
     the exact weight of a constant gradient in each coordinate of Δ. Averages of Δ optimise a mismatched objective where
     it differs between clients; `aggregation.Normalised` corrects that. A coordinate whose gradients are all 0 has
-    P = 1/ε: a large ε keeps it from dominating the correction.
+    P = 1/ε: a large ε prevents it from dominating the correction.
 
     Reference: Wang et al., "Local adaptivity in federated learning: convergence and consistency", arXiv 2106.02305.
     """
@@ -56,17 +58,15 @@ class Adaptive(Local):
         check_one_of("solver.algorithm", self.algorithm, Algorithm)
         number("solver.b1", self.b1, low=0, below=1)
         if self.algorithm == "adagrad":
-            require(self.b2 is None, "solver.b2", self.b2, "left out: adagrad forgets nothing")
+            require(self.b2 is None, "solver.b2", self.b2, "left out: adagrad does not discount")
         else:
             b2 = 0.99 if self.b2 is None else self.b2
             object.__setattr__(self, "b2", number("solver.b2", b2, low=0, below=1))
         number("solver.epsilon", self.epsilon, above=0)
         check_one_of("solver.state", self.state, Keeping)
 
-    @property
-    def starts_fresh(self) -> bool:
-        # Moments of the squares only scale this round's gradients; those of the gradients themselves add earlier ones.
-        return self.state == "restarted" or bool(np.all(np.asarray(self.b1) == 0))
+    # Moments of the squares only scale this round's gradients; those of the gradients themselves add earlier ones.
+    starts_fresh: ClassVar[bool] = derived(lambda self: self.state == "restarted" or not np.any(self.b1))
 
     def init(self, population: Population, w: Array) -> Memory:
         clients = len(population.sizes)

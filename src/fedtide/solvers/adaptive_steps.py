@@ -1,37 +1,37 @@
-"""Fewer local steps as the loss falls."""
+"""Fewer local steps as the loss decreases."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.errors import check_kind, number, whole
-from fedtide.solvers.base import Around, mean_of_rows
+from fedtide.errors import check_kind, number
+from fedtide.solvers.base import Recipe, Wrapper, mean_of_rows, recipe_of
 from fedtide.solvers.sgd import Sgd
-from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, part
+from fedtide.types import Cohort, Memory, Population, Sends, Solver, Task, Trained, Updates, check_whole, derived, part
 
 
 class StepsShared(NamedTuple):
     steps: Array  # [] τ
     most: Array  # [] τ_0
     first: Array  # [] F_0, the loss of the first round
-    rounds: Array  # [] rounds in which somebody trained
+    rounds: Array  # [] rounds in which a client trained
     inner: Any
 
 
 @part
-class AdaptiveSteps(Around):
+class AdaptiveSteps(Wrapper):
     """At most τ local steps of `solver`; after every `every` rounds τ ← ⌈√(F / F_0) τ_0⌉, or ⌈`shrink` τ⌉ where that
-    would not be less than τ. So τ never grows, and ends at 1.
+    would not be less than τ. So τ never increases, and reaches 1.
 
-    τ_0 is the most steps that the work asks of a client. F is the cohort's mean local loss Σ q_k F_k / Σ q in the round
-    that ends the interval, which stands for the global loss, and F_0 that of the first round. Rounds in which nobody
-    trains count for nothing. A schedule that counts steps or epochs counts them at the present τ.
+    τ_0 is the largest number of steps of a client. F is the cohort's mean local loss Σ q_k F_k / Σ q in the round that
+    ends the interval, an estimate of the global loss, and F_0 that of the first round. Rounds in which no client trains
+    are not counted. A schedule that counts steps or epochs counts them at the current τ.
 
     Reference: Wang and Joshi, "Adaptive communication strategies to achieve the best error-runtime trade-off in
-    local-update SGD", SysML 2019 (AdaComm). Its intervals are wall-clock time; its correction for a falling learning
-    rate is left out.
+    local-update SGD", SysML 2019 (AdaComm). Its intervals are wall-clock time; its correction for a decreasing
+    learning rate is left out.
     """
 
     solver: Solver = Sgd()
@@ -40,18 +40,20 @@ class AdaptiveSteps(Around):
 
     def __post_init__(self):
         check_kind("solver.solver", self.solver, "solver")
-        object.__setattr__(self, "every", whole("solver.every", self.every, 1))
+        check_whole(self, "solver", every=1)
         number("solver.shrink", self.shrink, above=0, high=1)
 
-    @property
-    def sends(self) -> Literal["change", "model", "difference"]:
-        return self.solver.sends
+    sends: ClassVar[Sends] = derived(lambda self: self.solver.sends)
 
     def init(self, population: Population, w: Array) -> Memory:
         inner = self.solver.init(population, w)
         most = jnp.asarray(self.work.most(jnp.asarray(population.sizes)), jnp.int32)
         shared = StepsShared(most, most, jnp.zeros((), w.dtype), jnp.int32(0), inner.shared)
         return Memory(inner.client, shared)
+
+    def recipe(self, row: Any, shared: StepsShared) -> Recipe | None:
+        inner = recipe_of(self.solver, row, shared.inner)
+        return inner and inner._replace(steps=shared.steps)
 
     def train(self, w: Array, task: Task, row: Any, shared: StepsShared) -> Trained:
         return self.solver.train(w, _at_most(task, shared), row, shared.inner)
@@ -68,7 +70,7 @@ class AdaptiveSteps(Around):
         first = jnp.where(shared.rounds == 0, loss, shared.first)
         rounds = shared.rounds + 1
         wanted = jnp.ceil(jnp.sqrt(loss / first) * shared.most)
-        # Also where the ratio means nothing (a loss of 0 or less): only a smaller number is taken.
+        # A ratio without meaning (of a loss of 0 or less) is harmless: τ only decreases.
         steps = jnp.where(wanted < shared.steps, wanted, jnp.ceil(self.shrink * shared.steps))
         steps = jnp.where(rounds % self.every == 0, jnp.maximum(steps, 1).astype(jnp.int32), shared.steps)
         new = StepsShared(steps, shared.most, first, rounds, inner)

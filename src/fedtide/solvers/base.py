@@ -1,31 +1,38 @@
-"""What solvers have in common: the loop over local steps, and remembering nothing."""
+"""Shared code of solvers: the loop over local steps, and defaults for solvers without state."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from fedtide.declared import Descent
 from fedtide.errors import FedtideError, check_kind, number, require
 from fedtide.rows import weighted_rows
-from fedtide.types import Cohort, Memory, Population, Solver, Task, Updates, Work
+from fedtide.types import Cohort, Memory, Population, Sends, Solver, Task, Updates, Work, derived
+
+
+class Recipe(NamedTuple):
+    """What a loop over plain gradient steps must add to take a solver's steps; None: nothing of that kind."""
+
+    decay: float | None = None  # ρ of a momentum buffer that starts at 0
+    pull: float | None = None  # μ of a term towards the received model, added after momentum
+    correction: Any = None  # [d] added to every gradient
+    steps: Any = None  # [] the number of steps that the method requires
+    # (state, loss, η's schedule) -> (factor of this step's gradient, state); the first state is None
+    factor: Callable[[Any, float, float], tuple[Any, Any]] | None = None
 
 
 class Local:
-    """A solver that trains from the received model, sends the change and remembers nothing."""
+    """Defaults for a solver that trains from the received model, sends the change and has no state."""
 
-    @property
-    def sends(self) -> Literal["change", "model", "difference"]:
-        return "change"
+    sends: ClassVar[Sends] = "change"
+    starts_fresh: ClassVar[bool] = True
+    trains_absent: ClassVar[bool] = False
 
-    @property
-    def starts_fresh(self) -> bool:
-        return True
-
-    @property
-    def trains_absent(self) -> bool:
-        return False
+    def in_theory(self) -> Descent:
+        return Descent(unfollowed=f"Its clients do more than gradient descent ({type(self).__name__})")
 
     def init(self, population: Population, w: Array) -> Memory:
         return Memory()
@@ -37,50 +44,55 @@ class Local:
             raise FedtideError(f"{name}.first_rate: missing; must be the learning rate of a client's first step")
         return rate if schedule is None else rate * schedule.factor(task, 0)
 
+    def recipe(self, row: Any, shared: Any) -> Recipe | None:
+        """These steps for a client's own training loop in a deployment; None where such a loop cannot take them."""
+        return None
+
     def close(
         self, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
     ) -> tuple[Any, Any]:
         return shared, after
 
 
-class Around(Local):
-    """A solver around another one, which takes the steps."""
+class Wrapper(Local):
+    """Defaults for a wrapper: a solver around another one, which takes the steps."""
 
     solver: Solver
+
+    starts_fresh: ClassVar[bool] = derived(lambda self: self.solver.starts_fresh)
+    trains_absent: ClassVar[bool] = derived(lambda self: self.solver.trains_absent)
 
     @property
     def work(self) -> Work:
         return self.solver.work
 
-    @property
-    def starts_fresh(self) -> bool:
-        return self.solver.starts_fresh
-
-    @property
-    def trains_absent(self) -> bool:
-        return self.solver.trains_absent
-
     def first_rate(self, task: Task, shared: Any) -> Array | float:
         return self.solver.first_rate(task, shared)
 
 
+def recipe_of(solver: Solver, row: Any, shared: Any) -> Recipe | None:
+    """The solver's recipe; None for a solver without one."""
+    return solver.recipe(row, shared) if isinstance(solver, Local) else None
+
+
 def check_steps(solver: Solver) -> None:
     """Checks the fields of every solver that takes steps itself: its rate, its work and its schedule."""
-    own: Any = solver
-    number("solver.rate", own.rate, low=0)
-    check_kind("solver.work", own.work, "work")
-    check_kind("solver.schedule", own.schedule, "schedule")
+    fields: Any = solver
+    number("solver.rate", fields.rate, low=0)
+    check_kind("solver.work", fields.work, "work")
+    check_kind("solver.schedule", fields.schedule, "schedule")
 
 
 def check_sends_change(solver: Solver) -> None:
-    """Refuses an inner solver that sends anything but what training changed in the received model."""
+    """Refuses an inner solver that sends anything but the change made by training."""
     check_kind("solver.solver", solver, "solver")
-    require(solver.sends == "change", "solver.solver", type(solver).__name__, "one that sends its change, as Sgd does")
+    wanted = "one that sends the change made by training, such as Sgd"
+    require(solver.sends == "change", "solver.solver", type(solver).__name__, wanted)
 
 
 def check_starts_fresh(solver: Solver) -> None:
-    """Refuses an inner solver whose change holds more than this round's gradients: their mean cannot be told."""
-    wanted = "one that starts every round afresh: what it keeps of earlier rounds would pass for this round's gradients"
+    """Refuses an inner solver whose change contains gradients of earlier rounds: this round's mean is then unknown."""
+    wanted = "one without gradients of earlier rounds in its change: they would count as this round's"
     require(solver.starts_fresh, "solver.solver", type(solver).__name__, wanted)
 
 
@@ -111,14 +123,14 @@ def choose(condition: Array, yes: Any, no: Any) -> Any:
     return jax.tree.map(pick, yes, no)
 
 
-def change_of_mean(importance: Array, cohort: Cohort, before: Array, after: Array) -> Array:
-    """By how much Σ_k α_k c_k changes when the cohort's rows c_k go from `before` [C, d] to `after` [C, d]."""
+def change_of_mean(cohort: Cohort, before: Array, after: Array) -> Array:
+    """The change of Σ_k α_k c_k when the cohort's rows c_k change from `before` [C, d] to `after` [C, d]."""
     change = choose(cohort.present, after - before, jnp.zeros_like(before))
-    return weighted_rows(jnp.where(cohort.present, importance[cohort.client], 0), change)
+    return weighted_rows(jnp.where(cohort.present, cohort.importance, 0), change)
 
 
 def mean_of_rows(cohort: Cohort, rows: Any, otherwise: Any) -> Any:
-    """Σ_S q_k rows_k / Σ_S q, and `otherwise` where nobody has weight; trees of [C, …] and […]."""
+    """Σ_S q_k rows_k / Σ_S q, or `otherwise` where no client has weight; trees of [C, …] and […]."""
     total = weighted_rows(jnp.ones_like(cohort.weight), cohort.weight[:, None])[0]
     share = cohort.weight / jnp.where(total > 0, total, 1)
 

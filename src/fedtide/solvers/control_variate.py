@@ -1,11 +1,20 @@
-"""Gradients corrected by what each client's and everybody's gradients were."""
+"""Gradients corrected by control variates."""
 
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.solvers.base import Around, change_of_mean, check_sends_change, check_starts_fresh, choose
+from fedtide.declared import Descent
+from fedtide.solvers.base import (
+    Recipe,
+    Wrapper,
+    change_of_mean,
+    check_sends_change,
+    check_starts_fresh,
+    choose,
+    recipe_of,
+)
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, part
 
@@ -17,19 +26,18 @@ class ControlRow(NamedTuple):
 
 class ControlShared(NamedTuple):
     control: Array  # [d] c
-    importance: Array  # [N]
     inner: Any
 
 
 @part
-class ControlVariate(Around):
-    """The steps of `solver` with g − c_k + c for g. After them c_k⁺ = c_k − c + Δ_k / (η‖a_k‖₁): the mean of the
-    gradients that the client took (option II of the paper; the mean weighted as the solver weighs them).
+class ControlVariate(Wrapper):
+    """The steps of `solver` with g − c_k + c in place of g. After them c_k⁺ = c_k − c + Δ_k / (η‖a_k‖₁): the mean of
+    the client's gradients in this round (option II of the paper; weighted as the solver weights them).
 
     c ← c + Σ_S α_k (c_k⁺ − c_k), so that c = Σ α_k c_k always; all start at 0. A client without steps keeps its c_k.
-    The exact ‖a_k‖₁ makes it right with momentum, a proximal term and adaptive steps, too, where they start afresh
-    each round (others are refused). The correction removes
-    client drift, and where training comes to rest the bias of who takes part, too: c tracks everybody's gradient.
+    The exact ‖a_k‖₁ makes it correct with momentum, a proximal term and adaptive steps, too, where they restart in each
+    round (others are refused). The correction removes client drift and, at a fixed point, the bias of unequal
+    participation: c tracks the mean gradient of all clients.
 
     Reference: Karimireddy et al., "SCAFFOLD: Stochastic controlled averaging for federated learning", ICML 2020.
     """
@@ -40,11 +48,20 @@ class ControlVariate(Around):
         check_sends_change(self.solver)
         check_starts_fresh(self.solver)
 
+    def in_theory(self) -> Descent:
+        inner = self.solver.in_theory()
+        return super().in_theory() if inner.corrected else Descent(corrected=True, unfollowed=inner.unfollowed)
+
     def init(self, population: Population, w: Array) -> Memory:
         inner = self.solver.init(population, w)
         rows = jnp.zeros((len(population.sizes), len(w)), w.dtype)
-        shared = ControlShared(jnp.zeros_like(w), jnp.asarray(population.importance, w.dtype), inner.shared)
-        return Memory(ControlRow(rows, inner.client), shared)
+        return Memory(ControlRow(rows, inner.client), ControlShared(jnp.zeros_like(w), inner.shared))
+
+    def recipe(self, row: ControlRow, shared: ControlShared) -> Recipe | None:
+        inner = recipe_of(self.solver, row.inner, shared.inner)
+        if inner is None or inner.factor is not None:  # the factor would have to apply to the correction, too
+            return None
+        return inner._replace(correction=shared.control - row.control)
 
     def train(self, w: Array, task: Task, row: ControlRow, shared: ControlShared) -> Trained:
         trained = self.solver.train(w, corrected(task, shared.control - row.control), row.inner, shared.inner)
@@ -58,9 +75,9 @@ class ControlVariate(Around):
         self, shared: ControlShared, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
     ) -> tuple[ControlShared, ControlRow]:
         inner, rows = self.solver.close(shared.inner, cohort, updates, before.inner, after.inner, model)
-        change = change_of_mean(shared.importance, cohort, before.control, after.control)
+        change = change_of_mean(cohort, before.control, after.control)
         kept = choose(cohort.present, after.control, before.control)
-        return ControlShared(shared.control + change, shared.importance, inner), ControlRow(kept, rows)
+        return ControlShared(shared.control + change, inner), ControlRow(kept, rows)
 
 
 def corrected(task: Task, correction: Array) -> Task:
@@ -73,7 +90,7 @@ def corrected(task: Task, correction: Array) -> Task:
     return task._replace(gradient=gradient)
 
 
-def mean_gradient(w: Array, trained: Trained, own: Array, everyones: Array) -> Array:
-    """The mean of a client's gradients, from what training with g − own + everyones changed; `own` without steps."""
+def mean_gradient(w: Array, trained: Trained, own: Array, common: Array) -> Array:
+    """The mean of a client's gradients, from the change by training with g − own + common; `own` without steps."""
     moved = trained.mass > 0
-    return jnp.where(moved, own - everyones + (w - trained.w) / jnp.where(moved, trained.mass, 1), own)
+    return jnp.where(moved, own - common + (w - trained.w) / jnp.where(moved, trained.mass, 1), own)

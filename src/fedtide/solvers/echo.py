@@ -1,30 +1,29 @@
-"""Clients that go on from the model they received last, and make up for their absence."""
+"""Clients that continue from the last model they received and compensate for their absence."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import number
-from fedtide.solvers.base import Around, check_sends_change
-from fedtide.solvers.own_model import everybodys
+from fedtide.solvers.base import Wrapper, check_sends_change
 from fedtide.solvers.sgd import Sgd
-from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, part
+from fedtide.types import Cohort, Memory, Population, Sends, Solver, Task, Trained, Updates, part
 
 
 class EchoRow(NamedTuple):
-    model: Array  # [d] x_k, as received last
+    model: Array  # [d] x_k, the last model received
     last: Array  # [] the round after which it was received
     inner: Any
 
 
 @part
-class Echo(Around):
+class Echo(Wrapper):
     """`solver` from the client's own model x_k: it sends the model x_k − η_g (t − last_k) Δ_k, Δ_k = x_k − (x_k after
-    training): the update counts once for each round since the client was last there.
+    training). The update counts once for each round since the client last took part.
 
-    After the round those who took part keep the server's new model, and last_k = t. All start with the initial model
-    and last_k = −1, so that somebody who is always there is a client of FedAvg (η_g = `amplification` = 1).
+    After the round the participants keep the server's new model, and last_k = t. All start with the initial model and
+    last_k = −1, so that a client that is always available behaves as in FedAvg (η_g = `amplification` = 1).
 
     Reference: Xiang et al., "Efficient federated learning against heterogeneous and non-stationary client
     unavailability", NeurIPS 2024 (FedAWE).
@@ -37,17 +36,12 @@ class Echo(Around):
         check_sends_change(self.solver)
         number("solver.amplification", self.amplification, low=0)
 
-    @property
-    def sends(self) -> Literal["change", "model", "difference"]:
-        return "model"
-
-    @property
-    def trains_absent(self) -> bool:
-        return False  # who is absent has no round to catch up with
+    sends: ClassVar[Sends] = "model"
+    trains_absent: ClassVar[bool] = False  # an absent client does not take part in the round
 
     def init(self, population: Population, w: Array) -> Memory:
         inner, clients = self.solver.init(population, w), len(population.sizes)
-        return Memory(EchoRow(everybodys(w, clients), jnp.full(clients, -1, jnp.int32), inner.client), inner.shared)
+        return Memory(EchoRow(jnp.tile(w, (clients, 1)), jnp.full(clients, -1, jnp.int32), inner.client), inner.shared)
 
     def train(self, w: Array, task: Task, row: EchoRow, shared: Any) -> Trained:
         trained = self.solver.train(row.model, task, row.inner, shared)

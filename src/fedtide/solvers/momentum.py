@@ -1,14 +1,15 @@
 """Stochastic gradient descent with heavy-ball momentum."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax import Array
 
+from fedtide.declared import Descent
 from fedtide.errors import flag, number
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, check_steps, descend
-from fedtide.types import Memory, Population, Schedule, Task, Trained, Work, part
+from fedtide.solvers.base import Local, Recipe, check_steps, descend
+from fedtide.types import Memory, Population, Schedule, Task, Trained, Work, derived, part
 from fedtide.work import Steps
 
 
@@ -17,7 +18,7 @@ class Momentum(Local):
     """m ← ρ m + g, w_k ← w_k − η m, τ_k times. ρ = 0 is `Sgd`. ‖a‖₁ = (τ − ρ (1 − ρ^τ) / (1 − ρ)) / (1 − ρ).
 
     The buffer m starts at 0 each round, or with `persistent` is kept for each client between rounds (N · d floats).
-    ‖a‖₁ counts this round's gradients only.
+    ‖a‖₁ includes this round's gradients only.
     """
 
     rate: float = 0.1
@@ -31,12 +32,16 @@ class Momentum(Local):
         number("solver.decay", self.decay, low=0, below=1)
         flag("solver.persistent", self.persistent)
 
-    @property
-    def starts_fresh(self) -> bool:
-        return not self.persistent
+    starts_fresh: ClassVar[bool] = derived(lambda self: not self.persistent)
 
     def init(self, population: Population, w: Array) -> Memory:
         return Memory(client=jnp.zeros((len(population.sizes), len(w)), w.dtype) if self.persistent else ())
+
+    def recipe(self, row: Any, shared: Any) -> Recipe | None:
+        return None if self.persistent else Recipe(decay=float(self.decay) or None)
+
+    def in_theory(self) -> Descent:
+        return Descent()
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         def step(w: Array, g: Array, i: Array | int, extra: Any) -> tuple[Array, Any]:

@@ -1,13 +1,13 @@
-"""Clients that train a model of their own, heard or not."""
+"""Clients that train models of their own, whether or not they are available."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.solvers.base import Around, check_sends_change, choose
+from fedtide.solvers.base import Wrapper, check_sends_change, choose
 from fedtide.solvers.sgd import Sgd
-from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, part
+from fedtide.types import Cohort, Memory, Population, Sends, Solver, Task, Trained, Updates, part
 
 
 class OwnRow(NamedTuple):
@@ -16,11 +16,11 @@ class OwnRow(NamedTuple):
 
 
 @part
-class OwnModel(Around):
-    """`solver` from the client's own model x_k, in every round and by every client, there or not.
+class OwnModel(Wrapper):
+    """`solver` from the client's own model x_k, in every round and by every client, available or not.
 
-    Those who take part send their model and get the server's new one; the others keep what they trained. All start with
-    the initial model. Unavailability is that of the channel: the work is that of all N clients in every round.
+    Participants send their model and receive the server's new one; the others keep the model they trained. All start
+    with the initial model. Only the channel is unavailable: all N clients train in every round.
 
     Reference: Xiang et al., "Towards bias correction of FedAvg over nonuniform and time-varying communications",
     CDC 2023 (FedPBC).
@@ -31,17 +31,12 @@ class OwnModel(Around):
     def __post_init__(self):
         check_sends_change(self.solver)
 
-    @property
-    def sends(self) -> Literal["change", "model", "difference"]:
-        return "model"
-
-    @property
-    def trains_absent(self) -> bool:
-        return True
+    sends: ClassVar[Sends] = "model"
+    trains_absent: ClassVar[bool] = True
 
     def init(self, population: Population, w: Array) -> Memory:
         inner = self.solver.init(population, w)
-        return Memory(OwnRow(everybodys(w, len(population.sizes)), inner.client), inner.shared)
+        return Memory(OwnRow(jnp.tile(w, (len(population.sizes), 1)), inner.client), inner.shared)
 
     def train(self, w: Array, task: Task, row: OwnRow, shared: Any) -> Trained:
         trained = self.solver.train(row.model, task, row.inner, shared)
@@ -53,8 +48,3 @@ class OwnModel(Around):
         shared, inner = self.solver.close(shared, cohort, updates, before.inner, after.inner, model)
         received = jnp.broadcast_to(model, after.model.shape)
         return shared, OwnRow(choose(cohort.present, received, after.model), inner)
-
-
-def everybodys(w: Array, clients: int) -> Array:
-    """A copy of the initial model for each client: [N, d]."""
-    return jnp.tile(w, (clients, 1))

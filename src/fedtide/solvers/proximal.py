@@ -1,13 +1,14 @@
-"""Stochastic gradient descent held near the received model."""
+"""Stochastic gradient descent with a proximal term."""
 
 from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
+from fedtide.declared import Descent
 from fedtide.errors import number
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, check_steps, descend
+from fedtide.solvers.base import Local, Recipe, check_steps, descend
 from fedtide.types import Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
 
@@ -16,7 +17,7 @@ from fedtide.work import Steps
 class Proximal(Local):
     """m ← ρ m + g, w_k ← w_k − η (m + μ (w_k − w_t)), τ_k times: descent on F_k + (μ/2) ‖w_k − w_t‖².
 
-    The pull towards w_t stays out of the momentum buffer, which starts at 0 each round. μ = 0 is `Momentum`, and
+    The proximal term stays out of the momentum buffer, which starts at 0 each round. μ = 0 is `Momentum`, and
     ρ = 0 (the default) with μ = 0 is `Sgd`. ‖a‖₁ from c ← ρ c + 1, s ← (1 − ημ) s + c; for ρ = 0 it is
     (1 − (1 − ημ)^τ) / (ημ).
 
@@ -33,6 +34,12 @@ class Proximal(Local):
         check_steps(self)
         number("solver.mu", self.mu, low=0)
         number("solver.decay", self.decay, low=0, below=1)
+
+    def recipe(self, row: Any, shared: Any) -> Recipe:
+        return Recipe(decay=float(self.decay) or None, pull=float(self.mu) or None)
+
+    def in_theory(self) -> Descent:
+        return Descent()
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         def step(v: Array, g: Array, i: Array | int, extra: Any) -> tuple[Array, Any]:

@@ -5,15 +5,16 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
+from fedtide.declared import Descent
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, check_steps, descend
+from fedtide.solvers.base import Local, Recipe, check_steps, descend
 from fedtide.types import Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
 
 
 @part
 class Sgd(Local):
-    """w_k ← w_k − η g, τ_k times, g the gradient of a minibatch. ‖a‖₁ = τ_k.
+    """w_k ← w_k − η g, τ_k times, where g is the gradient of a minibatch. ‖a‖₁ = τ_k.
 
     Reference: McMahan et al., "Communication-efficient learning of deep networks", AISTATS 2017.
     """
@@ -24,6 +25,12 @@ class Sgd(Local):
 
     def __post_init__(self):
         check_steps(self)
+
+    def recipe(self, row: Any, shared: Any) -> Recipe:
+        return Recipe()
+
+    def in_theory(self) -> Descent:
+        return Descent(float(self.rate) if isinstance(self.schedule, Constant) else None)
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         def step(w: Array, g: Array, i: Array | int, mass: Array) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
-"""Descent on the risk of the worst losses."""
+"""Gradient descent on the conditional value-at-risk of the losses."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -8,8 +8,8 @@ from jax import Array
 from fedtide.errors import flag, number
 from fedtide.rows import weighted_rows
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Local, check_steps, descend
-from fedtide.types import Cohort, Memory, Population, Schedule, Task, Trained, Updates, Work, part
+from fedtide.solvers.base import Local, Recipe, check_steps, descend
+from fedtide.types import Cohort, Memory, Population, Schedule, Task, Trained, Updates, Work, derived, part
 from fedtide.work import Steps
 
 
@@ -28,15 +28,15 @@ class TailRisk(Local):
     the (1 − α)-quantile of the minibatch losses. From t⁰ = `start` = 0 every loss is above t: training begins as `Sgd`
     at the rate η (γ + (1 − γ)/α), which is 9.1 η at α = γ = 0.1.
 
-    All start a round from the shared t and send t_k. It moves as one more coordinate of the model would,
-    t ← t + Σ_S q_k (t_k − t): with the weights as they are, so that what is unbiased for the model is unbiased for t.
-    Where one client gets through with weight 1, t becomes its t_k. (A server's rate does not touch t.)
+    All clients start a round from the shared t and send t_k. It is updated as one more coordinate of the model,
+    t ← t + Σ_S q_k (t_k − t), with the same weights: where these are unbiased for the model, they are for t. Where one
+    client participates with weight 1, t becomes its t_k. (A server's rate does not apply to t.)
 
-    γ = 1 is `Sgd` (t stays), as is α = 1 while all losses are above t. ‖a‖₁ counts the factors before ∇f, too. The
+    γ = 1 is `Sgd` (t is constant), as is α = 1 while all losses are above t. ‖a‖₁ includes the factors of ∇f. The
     minibatch's hinge is a biased estimate of (f − t)₊ of the client, unless the minibatch is all its samples.
 
-    With `train_everyone` absent clients train, too, and nobody hears of it: the same numbers at the cost of the paper's
-    Algorithm 1, which lets all users train and one get through.
+    With `train_everyone` absent clients train, too, without effect: the same numbers at the cost of the paper's
+    Algorithm 1, in which all users train and one gets through.
 
     Reference: Theodoropoulos, Nikolakakis and Kalogerias, "Federated learning under restricted user availability",
     arXiv 2309.14176.
@@ -59,26 +59,29 @@ class TailRisk(Local):
         number("solver.start", self.start)
         flag("solver.train_everyone", self.train_everyone)
 
-    @property
-    def trains_absent(self) -> bool:
-        return self.train_everyone
+    trains_absent: ClassVar[bool] = derived(lambda self: self.train_everyone)
 
     def init(self, population: Population, w: Array) -> Memory:
         return Memory(shared=jnp.asarray(self.start, w.dtype))
 
+    def recipe(self, row: Any, shared: Any) -> Recipe:
+        def factor(threshold: Any, loss: float, scheduled: float) -> tuple[Any, Any]:
+            return self._weighed(shared if threshold is None else threshold, loss, scheduled)
+
+        return Recipe(factor=factor)
+
     def train(self, w: Array, task: Task, row: Any, shared: Array) -> Trained:
-        def gradient(at: Point, i: Array | int) -> tuple[Array, Point]:
+        def gradient(at: Point, i: Array | int) -> tuple[Array, tuple[Array, Array]]:
             loss, g = task.gradient(at.model, i)
-            slope = (1 - self.mix) * (1 - (loss > at.threshold) / self.level)
-            return loss, Point((1 - slope) * g, slope)  # the two derivatives with respect to f and t sum to 1
+            return loss, (g, loss)
 
-        def step(at: Point, g: Point, i: Array | int, mass: Array) -> tuple[Point, Array]:
-            factor = self.schedule.factor(task, i)
-            rate = self.rate * factor
-            threshold = at.threshold - self.threshold_rate * factor * g.threshold
-            return Point(at.model - rate * g.model, threshold), mass + rate * (1 - g.threshold)
+        def step(at: Point, found: tuple[Array, Array], i: Array | int, mass: Array) -> tuple[Point, Array]:
+            (g, loss), scheduled = found, self.schedule.factor(task, i)
+            rate = self.rate * scheduled
+            factor, threshold = self._weighed(at.threshold, loss, scheduled)
+            return Point(at.model - rate * (factor * g), threshold), mass + rate * factor
 
-        joint = task._replace(gradient=gradient)  # pyright: ignore[reportArgumentType]
+        joint = task._replace(gradient=gradient)
         end, loss, mass = descend(Point(w, shared), joint, step, jnp.zeros((), w.dtype))
         rate = self.first_rate(task, shared)
         return Trained(end.model, loss, task.steps, mass, rate, row, end.threshold)
@@ -88,3 +91,9 @@ class TailRisk(Local):
     ) -> tuple[Array, Any]:
         change = jnp.where(cohort.present, updates.message - shared, 0)
         return shared + weighted_rows(cohort.weight, change[:, None])[0], after
+
+    def _weighed(self, threshold: Any, loss: Any, scheduled: Any) -> tuple[Any, Any]:
+        """(factor of ∇f, next t)."""
+        slope = (1 - self.mix) * (1 - (loss > threshold) / self.level)
+        # The derivatives with respect to f and t sum to 1.
+        return 1 - slope, threshold - self.threshold_rate * scheduled * slope

@@ -1,8 +1,9 @@
-"""What the papers prove, as functions: chains, bias, constants, bounds, best weights, flows and predictions.
+"""The results of the papers as functions: chains, bias, constants, bounds, optimal weights, flows and predictions.
 
-Everything is NumPy in float64. Where a printed statement has an error, it is here as printed and repaired.
+Everything is NumPy in float64. A printed statement that has an error is available as printed and repaired.
 """
 
+from fedtide.declared import CaFed, Training, Weighting
 from fedtide.theory.bias import (
     Bias,
     Importance,
@@ -11,54 +12,42 @@ from fedtide.theory.bias import (
     biased_importance,
     chi_square,
     enumerated_importance,
+    expected_weights,
     normalised_importance,
     sampled_importance,
     total_variation,
 )
-from fedtide.theory.bounds import (
-    Bound,
-    Skew,
-    cyclic_error,
-    cyclic_order,
-    fedavg_error,
-    fedvarp_error,
-    selection_error,
-    skew,
-    theorem1,
-    theorem2,
-    theorem3,
-)
+from fedtide.theory.bounds.base import Bound
+from fedtide.theory.bounds.ca_fed import theorem1, theorem2, theorem3
+from fedtide.theory.bounds.cyclic import cyclic_error, cyclic_order
+from fedtide.theory.bounds.fedavg import fedavg_error, fedvarp_error
+from fedtide.theory.bounds.selection import Skew, selection_error, skew
 from fedtide.theory.chains import (
     Chain,
     MixingBounds,
+    Presence,
     ProductConstants,
     Runs,
     TwoState,
     from_transition,
     lowest_correlation,
+    presence,
     product,
     product_constants,
 )
 from fedtide.theory.constants import Constants, quadratic_constants, softmax_constants
+from fedtide.theory.exclusions import Exclusions, SettledExclusions, Trial, exclusions, settled_exclusions
 from fedtide.theory.families import Family, QuadraticFamily, SoftmaxFamily
 from fedtide.theory.flow import StepConditions, Tracking, clock, flow, schedule, step_conditions, tracking
 from fedtide.theory.optimal_weights import FastestWeights, TradeOffWeights, fastest_weights, trade_off_weights
-from fedtide.theory.outlook import CaFed, Fleet, Forecast, Outlook, Plan, Training, outlook
-from fedtide.theory.prediction import (
-    Cloud,
+from fedtide.theory.prediction import Clients, MethodPrediction, Prediction, predict_methods
+from fedtide.theory.trajectory import (
     Comparison,
-    Exclusions,
     Path,
-    Presence,
-    SettledExclusions,
-    Trial,
-    exclusions,
-    expected_weights,
+    StationaryVariance,
     overtaking,
     predicted_path,
-    presence,
-    settled_exclusions,
-    stationary_cloud,
+    stationary_variance,
 )
 
 __all__ = [
@@ -66,20 +55,18 @@ __all__ = [
     "Bound",
     "CaFed",
     "Chain",
-    "Cloud",
+    "Clients",
     "Comparison",
     "Constants",
     "Exclusions",
     "Family",
     "FastestWeights",
-    "Fleet",
-    "Forecast",
     "Importance",
     "Interval",
+    "MethodPrediction",
     "MixingBounds",
-    "Outlook",
     "Path",
-    "Plan",
+    "Prediction",
     "Presence",
     "ProductConstants",
     "QuadraticFamily",
@@ -87,12 +74,14 @@ __all__ = [
     "SettledExclusions",
     "Skew",
     "SoftmaxFamily",
+    "StationaryVariance",
     "StepConditions",
     "Tracking",
     "TradeOffWeights",
     "Training",
     "Trial",
     "TwoState",
+    "Weighting",
     "bias",
     "biased_importance",
     "chi_square",
@@ -109,8 +98,8 @@ __all__ = [
     "from_transition",
     "lowest_correlation",
     "normalised_importance",
-    "outlook",
     "overtaking",
+    "predict_methods",
     "predicted_path",
     "presence",
     "product",
@@ -122,7 +111,7 @@ __all__ = [
     "settled_exclusions",
     "skew",
     "softmax_constants",
-    "stationary_cloud",
+    "stationary_variance",
     "step_conditions",
     "theorem1",
     "theorem2",

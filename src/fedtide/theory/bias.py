@@ -1,4 +1,4 @@
-"""What weights and availability make of the objective: the importance p that clients really have.
+"""The effective importance p of clients: the objective that weights and availability really minimise.
 
 Fixed weights q under availability π minimise F_B = Σ p_k F_k with p_k = π_k q_k / Σ π_j q_j, whatever the target α.
 
@@ -20,7 +20,7 @@ _MOST_SETS = 2**20
 
 
 def biased_importance(q: Any, availability: Any) -> np.ndarray:
-    """p_k = π_k q_k / Σ_j π_j q_j: the importance of clients whose weights q are fixed."""
+    """p_k = π_k q_k / Σ_j π_j q_j: the effective importance of clients under fixed weights q."""
     q = weights("q", q)
     mass = q * rates("availability", availability, len(q))
     return mass / mass.sum()
@@ -43,11 +43,11 @@ def chi_square(alpha: Any, p: Any) -> float:
 
 
 class Bias(NamedTuple):
-    """Where a method ends if it minimises Σ p_k F_k instead of Σ α_k F_k."""
+    """The limit of a method that minimises Σ p_k F_k instead of Σ α_k F_k."""
 
     importance: np.ndarray  # p [N]
     optimum: np.ndarray  # w_B* [d]
-    error: float  # F(w_B*) − F*, what the bias costs
+    error: float  # F(w_B*) − F*, the cost of the bias
     distance: float  # ‖w_B* − w*‖
     total_variation: float  # TV(α, p)
     chi_square: float  # χ²(α‖p)
@@ -56,7 +56,7 @@ class Bias(NamedTuple):
 
 
 def bias(family: Family, alpha: Any, p: Any, optimum: np.ndarray | None = None) -> Bias:
-    """The biased optimum and all distances from the true one; `optimum` w* where it is known already."""
+    """The biased optimum and its distances from the true one; pass `optimum` w* if it is already known."""
     alpha = shares("alpha", alpha, family.clients)
     p = shares("p", p, family.clients)
     true = family.minimise(alpha) if optimum is None else optimum
@@ -76,14 +76,14 @@ def bias(family: Family, alpha: Any, p: Any, optimum: np.ndarray | None = None) 
 
 
 class Importance(NamedTuple):
-    """Mean weights of a policy that normalises over whoever is there, and what they mean."""
+    """Mean weights of a policy and the importance that they imply."""
 
-    weight: np.ndarray  # E[a_k] [N]; an empty round gives nobody weight
+    weight: np.ndarray  # E[a_k] [N]; all weights are 0 in a round without available clients
     importance: np.ndarray  # p_k = E[a_k] / Σ_j E[a_j] [N]
 
 
 def normalised_importance(score: Any, availability: Any) -> Importance:
-    """E[s_k 1_k / Σ_{j∈A} s_j] for independent clients, exactly and for any number of them.
+    """E[s_k 1_k / Σ_{j∈A} s_j] for independent clients, exactly, for any number of clients.
 
     1/x = ∫ e^{−ux} du turns the expectation of the ratio into one integral of a product:
     E[a_k] = s_k π_k ∫ e^{−u s_k} Π_{j≠k} (1 − π_j + π_j e^{−u s_j}) du, by the trapezoidal rule in ln u.
@@ -92,7 +92,7 @@ def normalised_importance(score: Any, availability: Any) -> Importance:
     """
     s, pi = _scored(score, availability)
     spacing = 1 / 32
-    # From where the integrand is still 0 to where the smallest score has decayed.
+    # The lower end is where the integrand is still 0, the upper end where the smallest score has decayed.
     log_u = np.arange(-36.0 - float(np.log(pi @ s)), float(np.log(40 / s[s > 0].min())), spacing)
     total = np.zeros(len(s))
     for u in np.array_split(np.exp(log_u)[:, None], max(1, len(log_u) * len(s) // 2**22)):
@@ -104,8 +104,16 @@ def normalised_importance(score: Any, availability: Any) -> Importance:
     return Importance(weight, weight / weight.sum())
 
 
+def expected_weights(score: Any, availability: Any, normalised: bool) -> Importance:
+    """E[a_k] and p of a policy that gives available clients the score s_k, normalised over them or not."""
+    if normalised:
+        return normalised_importance(score, availability)
+    s = weights("score", score)
+    return Importance(s * rates("availability", availability, len(s)), biased_importance(s, availability))
+
+
 def enumerated_importance(score: Any, availability: Any) -> Importance:
-    """The same by enumeration of all sets; clients alike in score and availability are counted together.
+    """The same by enumerating all sets; clients of equal score and availability are counted together.
 
     With g kinds of n_g clients there are Π (n_g + 1) cases instead of 2^N.
     """
@@ -132,19 +140,20 @@ class Interval(NamedTuple):
 
 
 def sampled_importance(score: Any, available: Any, confidence: float = 0.95, batches: int = 20) -> Interval:
-    """E[s_k 1_k / Σ_A s] from observed rounds bool[T, N], whatever the process.
+    """E[s_k 1_k / Σ_A s] from observed rounds bool[T, N] of any process.
 
-    Rounds may be correlated: the interval is Student's over the means of `batches` stretches, each much longer than
-    the correlation lasts.
+    Rounds may be correlated: the interval is Student's t over the means of `batches` batches of consecutive rounds,
+    each of which should be much longer than the correlation time.
     """
-    here = np.asarray(available)
-    require(here.ndim == 2 and len(here) >= 2 * batches, "available", here.shape, f"[{2 * batches} rounds or more, N]")
+    rounds = np.asarray(available)
+    enough = rounds.ndim == 2 and len(rounds) >= 2 * batches
+    require(enough, "available", rounds.shape, f"[{2 * batches} rounds or more, N]")
     require(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
-    s = weights("score", score, here.shape[1])
-    present = here * s
+    s = weights("score", score, rounds.shape[1])
+    present = rounds * s
     sums = present.sum(1, keepdims=True)
-    a = np.divide(present, sums, out=np.zeros(here.shape), where=sums > 0)
-    means = np.stack([stretch.mean(0) for stretch in np.array_split(a, batches)])
+    a = np.divide(present, sums, out=np.zeros(rounds.shape), where=sums > 0)
+    means = np.stack([batch.mean(0) for batch in np.array_split(a, batches)])
     weight = a.mean(0)
     half = t.ppf(0.5 + confidence / 2, batches - 1) * means.std(0, ddof=1) / np.sqrt(batches)
     return Interval(weight, weight - half, weight + half, weight / weight.sum())

@@ -1,10 +1,11 @@
-"""Markov chains: how fast they forget, how long their runs are.
+"""Markov chains: mixing, hitting and return times, and mean lengths of runs.
 
-`TwoState` has closed forms; `Chain` computes the same from any transition matrix. Both have the same names.
+`TwoState` has closed forms; `Chain` computes the same quantities, under the same names, from any transition matrix.
 
 Reference: Levin and Peres, "Markov chains and mixing times", 2nd ed., AMS 2017 (chapters 1, 4, 12).
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
@@ -29,11 +30,27 @@ class Runs(NamedTuple):
 
     present: Any  # 1/((1−λ)(1−π))
     absent: Any  # 1/((1−λ)π)
-    cycle: Any  # from one arrival to the next: their sum
+    cycle: Any  # from one arrival to the next: the sum of both
+
+
+class _Mixing:
+    """The quantities that follow from the second eigenvalue alone."""
+
+    second_eigenvalue: Any
+
+    @property
+    def rate(self) -> Any:
+        """λ(P) = (1 + |λ₂|)/2, the mixing rate of the paper."""
+        return (1 + self.second_eigenvalue) / 2
+
+    @property
+    def relaxation_time(self) -> Any:
+        """1/(1 − |λ₂|)."""
+        return 1 / (1 - self.second_eigenvalue)
 
 
 @dataclass(frozen=True)
-class TwoState:
+class TwoState(_Mixing):
     """The chain of one client, states (absent, present): P(on|on) = λ + (1−λ)π, P(on|off) = (1−λ)π.
 
     π and λ may be arrays: every quantity is then an array as well (matrices on the last two axes).
@@ -73,16 +90,6 @@ class TwoState:
     def second_eigenvalue(self) -> Any:
         """|λ|: the eigenvalues are 1 and λ."""
         return np.abs(self.correlation)
-
-    @property
-    def rate(self) -> Any:
-        """λ(P) = (1 + |λ₂|)/2, the paper's rate of forgetting."""
-        return (1 + self.second_eigenvalue) / 2
-
-    @property
-    def relaxation_time(self) -> Any:
-        """1/(1 − |λ|)."""
-        return 1 / (1 - self.second_eigenvalue)
 
     def distance(self, steps: int) -> Any:
         """d(t) = max_x TV(Pᵗ(x, ·), μ) = |λ|ᵗ max(π, 1 − π)."""
@@ -125,14 +132,14 @@ class TwoState:
 
     @property
     def long_run_variance(self) -> Any:
-        """Σ_s Cov(1_t, 1_{t+s}) over all s = π(1−π)(1+λ)/(1−λ): what an average over many rounds feels."""
+        """Σ_s Cov(1_t, 1_{t+s}) over all s = π(1−π)(1+λ)/(1−λ): the variance of long averages."""
         lam = self.correlation
         return self.availability * (1 - self.availability) * (1 + lam) / (1 - lam)
 
     def mean_gap(self, cutoff: int) -> Any:
-        """Mean rounds from one visit to the next, where a gap of K = `cutoff` rounds is closed and a new one begins.
+        """Mean rounds between participations, where a gap of K = `cutoff` rounds is closed and a new one begins.
 
-        With a = P(on|off) and b = 1 − a, gaps that begin with the client there last 1 + P(off|on) (1 − b^{K−1})/a on
+        With a = P(on|off) and b = 1 − a, gaps that begin with an available client last 1 + P(off|on) (1 − b^{K−1})/a on
         average, the others (1 − b^K)/a, and P(off|on) b^{K−1}/(1 − b^K) of the latter follow each of the former.
         1/π as K → ∞.
 
@@ -148,11 +155,29 @@ class TwoState:
     @property
     def log_coefficient(self) -> Any:
         """ln of C_P = √(M−1) Σ_i ‖r_i‖ ‖l_i‖ = 2 √2 √(π² + (1−π)²) for M = 2 states (balanced eigenvectors)."""
-        return _log_spread(self.availability)
+        pi = self.availability
+        return 1.5 * np.log(2.0) + 0.5 * np.log(pi**2 + (1 - pi) ** 2)
+
+
+class Presence(NamedTuple):
+    """Availability of clients and its persistence, one entry per client."""
+
+    availability: np.ndarray  # π
+    correlation: np.ndarray  # λ
+    present_run: np.ndarray  # mean length of availability in rounds, 1/((1−λ)(1−π))
+    absent_run: np.ndarray  # mean length of absence in rounds, 1/((1−λ)π)
+    inflation: np.ndarray  # (1+λ)/(1−λ): so many rounds carry as much information as one independent round
+
+
+def presence(availability: Any, correlation: Any) -> Presence:
+    """Mean runs of two-state clients, and the factor by which correlation inflates the noise of their availability."""
+    clients = TwoState(availability, correlation)
+    lam, runs = clients.correlation, clients.runs
+    return Presence(clients.availability, lam, runs.present, runs.absent, (1 + lam) / (1 - lam))
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(_Mixing):
     """Any irreducible and aperiodic chain with finitely many states, from its transition matrix."""
 
     transition: np.ndarray
@@ -164,9 +189,7 @@ class Chain:
         stochastic = bool((matrix >= -1e-12).all() and np.allclose(matrix.sum(1), 1, atol=1e-9))
         require(stochastic, "transition", self.transition, "rows of probabilities that sum to 1")
         object.__setattr__(self, "transition", matrix)
-        moduli = np.sort(np.abs(np.linalg.eigvals(matrix)))
-        ergodic = len(matrix) == 1 or moduli[-2] < 1 - 1e-12
-        require(bool(ergodic), "transition", self.transition, "irreducible and aperiodic")
+        require(self.second_eigenvalue < 1 - 1e-12, "transition", self.transition, "irreducible and aperiodic")
 
     @property
     def stationary(self) -> np.ndarray:
@@ -183,16 +206,6 @@ class Chain:
         return float(moduli[-2]) if len(moduli) > 1 else 0.0
 
     @property
-    def rate(self) -> float:
-        """λ(P) = (1 + |λ₂|)/2."""
-        return (1 + self.second_eigenvalue) / 2
-
-    @property
-    def relaxation_time(self) -> float:
-        """1/(1 − |λ₂|)."""
-        return 1 / (1 - self.second_eigenvalue)
-
-    @property
     def reversible(self) -> bool:
         """Detailed balance: μ_x P_xy = μ_y P_yx."""
         flow = self.stationary[:, None] * self.transition
@@ -204,7 +217,7 @@ class Chain:
         return float(np.abs(power - self.stationary).sum(1).max() / 2)
 
     def mixing_time(self, distance: float = 0.25) -> int:
-        """The smallest t with d(t) ≤ ε; d does not increase, so by doubling and bisection."""
+        """The smallest t with d(t) ≤ ε, by doubling and bisection, since d does not increase."""
         require(0 < distance < 1, "distance", distance, "in (0, 1)")
         if self.distance(0) <= distance:
             return 0
@@ -212,11 +225,7 @@ class Chain:
         while self.distance(high) > distance:
             high *= 2
             require(high < _MOST_STEPS, "transition", self.transition, "a chain that mixes in fewer than 2⁴⁰ rounds")
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.distance(middle) > distance else (low, middle)
-        return high
+        return bisect_left(range(high), True, lo=high // 2, key=lambda t: self.distance(t) <= distance)
 
     def mixing_bounds(self, distance: float = 0.25) -> MixingBounds:
         bounds = _mixing_bounds(self.relaxation_time, self.stationary.min(), distance)
@@ -249,7 +258,7 @@ class Chain:
 
 
 def product(*chains: Chain | TwoState) -> Chain:
-    """Chains that run side by side, independently: P ⊗ Q ⊗ …. Its second eigenvalue is the largest of theirs."""
+    """The chain of independent chains: P ⊗ Q ⊗ …. Its second eigenvalue is the largest of theirs."""
     return Chain(reduce(np.kron, (np.asarray(chain.transition) for chain in chains)))
 
 
@@ -269,7 +278,7 @@ def from_transition(transition: Any) -> TwoState:
 
 
 class ProductConstants(NamedTuple):
-    """What Theorem 2 asks of the chain over all 2^N sets of clients, for independent two-state clients."""
+    """Constants in Theorem 2 of the chain over all 2^N sets of clients, for independent two-state clients."""
 
     log_states: float  # ln M = N ln 2
     rate: float  # λ(P) = (1 + max_k |λ_k|)/2
@@ -283,10 +292,6 @@ def product_constants(availability: Any, correlation: Any) -> ProductConstants:
     log_states = clients.availability.size * np.log(2.0)
     log_coefficient = 0.5 * (log_states + np.log1p(-np.exp(-log_states))) + clients.log_coefficient.sum()
     return ProductConstants(log_states, float(clients.rate.max()), float(log_coefficient), 0)
-
-
-def _log_spread(pi: Any) -> Any:
-    return 1.5 * np.log(2.0) + 0.5 * np.log(pi**2 + (1 - pi) ** 2)
 
 
 def _mixing_bounds(relaxation: Any, smallest: Any, distance: float) -> MixingBounds:

@@ -1,18 +1,15 @@
-"""What theory functions ask of their arrays."""
+"""Checks of array arguments."""
 
 from typing import Any
 
 import numpy as np
 
-from fedtide.errors import InvalidInput, require
+from fedtide.errors import floats, number, require
 
 
 def numbers(field: str, value: Any) -> np.ndarray:
     """The value as finite float64."""
-    try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(field, value, "numbers") from None
+    array = floats(field, value)
     require(bool(np.isfinite(array).all()), field, value, "finite")
     return array
 
@@ -43,25 +40,4 @@ def shares(field: str, value: Any, clients: int | None = None) -> np.ndarray:
 
 def rates(field: str, value: Any, clients: int | None = None) -> np.ndarray:
     """Availabilities π in (0, 1]."""
-    array = vector(field, value, clients)
-    require(bool(((array > 0) & (array <= 1)).all()), field, value, "in (0, 1]")
-    return array
-
-
-def correlations(field: str, value: Any, clients: int | None = None) -> np.ndarray:
-    """Lag-1 correlations λ in [−1, 1)."""
-    array = vector(field, value, clients)
-    require(bool(((array >= -1) & (array < 1)).all()), field, value, "in [−1, 1)")
-    return array
-
-
-def at_least(field: str, value: float, low: float) -> float:
-    """A finite number, `low` or more."""
-    require(bool(np.isfinite(value)) and value >= low, field, value, f"{low:g} or more")
-    return float(value)
-
-
-def positive(field: str, value: float) -> float:
-    """A finite number above 0."""
-    require(bool(np.isfinite(value)) and value > 0, field, value, "positive")
-    return float(value)
+    return number(field, vector(field, value, clients), above=0, high=1)

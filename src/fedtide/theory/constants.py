@@ -1,4 +1,4 @@
-"""The constants that bounds ask of a problem: L, μ, σ_k², D, G, H, diam(W).
+"""The constants of a problem that bounds need: L, μ, σ_k², D, G, H, diam(W).
 
 W is the ball of radius R around 0 to which the server projects.
 
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtide.errors import require
-from fedtide.theory.checks import at_least, positive, vector
+from fedtide.errors import number, require
+from fedtide.theory.checks import vector
 from fedtide.theory.families import QuadraticFamily, SoftmaxFamily
 
 
@@ -37,15 +37,15 @@ def quadratic_constants(
 ) -> Constants:
     """Constants of quadratics; `biased` is w_B*, `noise` σ_k² [N], and `rate`, `local_steps` are η_1 and E.
 
-    D = max ‖H_k‖ (R + ‖c_k‖). Noise may carry local iterates out of W, but gradient steps with ηL ≤ 2 do not move away
-    from c_k: E‖w_{k,e} − c_k‖² ≤ (R + ‖c_k‖)² + e η²σ_k², hence
+    D = max ‖H_k‖ (R + ‖c_k‖). Noise may carry local iterates out of W, but gradient steps with ηL ≤ 2 do not increase
+    the distance to c_k: E‖w_{k,e} − c_k‖² ≤ (R + ‖c_k‖)² + e η²σ_k², hence
     G² = max_k ‖H_k‖² ((R + ‖c_k‖)² + (E−1) η²σ_k²) + σ_k². sup_W F_k ≤ ½ ‖H_k‖ (R + ‖c_k‖)².
     """
     spectrum = np.linalg.eigvalsh(family.hessians)
-    norm, reach = spectrum[:, -1], positive("radius", radius) + np.linalg.norm(family.centres, axis=1)
+    norm, reach = spectrum[:, -1], number("radius", radius, above=0) + np.linalg.norm(family.centres, axis=1)
     sigma2 = vector("noise", noise, family.clients)
     require(bool((sigma2 >= 0).all()), "noise", noise, "0 or more")
-    require(local_steps == 1 or at_least("rate", rate, 0) * norm.max() <= 2, "rate", rate, "at most 2/L")
+    require(local_steps == 1 or number("rate", rate, low=0) * norm.max() <= 2, "rate", rate, "at most 2/L")
     drift = (local_steps - 1) * rate**2 * sigma2
     at_biased = family.values(np.asarray(biased, float))
     highest = 0.5 * norm * reach**2
@@ -68,17 +68,15 @@ def softmax_constants(
     μ = r exactly; L = r + ½ max_k λ_max(X̃ᵀX̃/n_k) (Böhning); σ_k² ≤ (2/b) mean‖x̃‖²; D ≤ √2 mean‖x̃‖ + rR;
     H ≤ ln C + √2 R mean‖x̃‖ + rR²/2. A local step lengthens w by at most η√2 max‖x̃‖, which G allows for.
     """
-    positive("radius", radius)
+    number("radius", radius, above=0)
     require(batch is None or batch >= 1, "batch", batch, "1 or more samples, or None for all")
     r, inputs = family.ridge, family._inputs
-    ends = np.cumsum(family.sizes)[:-1]
-    parts = np.split(inputs, ends)
     norms = np.linalg.norm(inputs, axis=1)
-    mean = np.array([part.mean() for part in np.split(norms, ends)])
-    square = np.array([(part**2).mean() for part in np.split(norms, ends)])
-    largest = max(float(np.linalg.norm(part, 2) ** 2 / len(part)) for part in parts)
+    mean = np.array([norms[mine].mean() for mine in family._slices])
+    square = np.array([(norms[mine] ** 2).mean() for mine in family._slices])
+    largest = max(float(np.linalg.norm(inputs[mine], 2) ** 2 / len(inputs[mine])) for mine in family._slices)
     sigma2 = np.zeros(family.clients) if batch is None else 2 * square / batch
-    far = radius + at_least("rate", rate, 0) * (local_steps - 1) * np.sqrt(2) * norms.max()
+    far = radius + number("rate", rate, low=0) * (local_steps - 1) * np.sqrt(2) * norms.max()
     return Constants(
         r + largest / 2,
         r,

@@ -1,20 +1,21 @@
-"""Families of client objectives whose optima theory can compute: quadratics and ridge softmax regression.
+"""Families of client objectives with computable optima: quadratics and ridge softmax regression.
 
-Everything else in this package asks a family for `clients`, `dimension`, `values`, `gradients`, `hessian`, `products`,
-`sample_covariance`, `minimise` and `client_minima` only.
+The rest of this package uses only `clients`, `dimension`, `values`, `gradients`, `hessian`, `products`,
+`sample_covariance`, `minimise` and `client_minima` of a family.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+from scipy.special import softmax
 
-from fedtide.errors import FedtideError, require
-from fedtide.theory.checks import numbers, positive, weights
-
-_NEWTON_STEPS = 100
+from fedtide.errors import FedtideError, number, require
+from fedtide.minimise import minimise
+from fedtide.theory.checks import numbers, weights
 
 
 class Family(Protocol):
@@ -41,7 +42,7 @@ class Family(Protocol):
         ...
 
     def products(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """∇²F_k(w) v_k for one vector a client [N, d]."""
+        """∇²F_k(w) v_k for one vector v_k per client [N, d]."""
         ...
 
     def sample_covariance(self, w: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -62,7 +63,7 @@ class Family(Protocol):
 class QuadraticFamily:
     """F_k(w) = ½ (w − c_k)ᵀ H_k (w − c_k), so F*_k = 0. `hessians` is [N, d, d], or [N] for H_k = h_k I.
 
-    `covariances` [N, d, d] are those of one sample's gradient; without noise unless given.
+    `covariances` [N, d, d] are those of the gradient of one sample; by default there is no noise.
     """
 
     hessians: np.ndarray
@@ -91,8 +92,8 @@ class QuadraticFamily:
         return self.centres.shape[1]
 
     def values(self, w: np.ndarray) -> np.ndarray:
-        away = w - self.centres
-        return 0.5 * np.einsum("ki,kij,kj->k", away, self.hessians, away)
+        offset = w - self.centres
+        return 0.5 * np.einsum("ki,kij,kj->k", offset, self.hessians, offset)
 
     def gradients(self, w: np.ndarray) -> np.ndarray:
         return np.einsum("kij,kj->ki", self.hessians, w - self.centres)
@@ -112,7 +113,7 @@ class QuadraticFamily:
     def after_local_steps(self, rate: float, steps: int) -> "QuadraticFamily":
         """The family whose gradients are Δ_k/(ηE) after E local gradient steps: H̃_k = (I − (I − ηH_k)^E)/(ηE).
 
-        Its minimisers are where training with fixed weights ends, client drift included.
+        Its minimisers are the limits of training with fixed weights, client drift included.
         """
         values, axes = np.linalg.eigh(self.hessians)
         require(bool((rate * values < 2).all()), "rate", rate, f"below 2/L = {2 / values.max():.4g}")
@@ -135,9 +136,9 @@ class QuadraticFamily:
 class SoftmaxFamily:
     """F_k(W) = mean cross-entropy of softmax(W x̃) over client k's samples + (r/2) ‖W‖², x̃ = (x, 1).
 
-    The ridge is on the bias too: softmax has a direction in which it is flat, so that μ = r exactly. `x` is [S, p] and
-    `y` [S], client after client; `sizes` says how many samples each client has. Models are [classes · (p + 1)], class
-    after class with the bias last.
+    The ridge includes the bias: softmax is constant along one direction, so that μ = r exactly. `x` is [S, p] and `y`
+    [S], ordered by client; `sizes` are the numbers of samples of the clients. Models are [classes · (p + 1)], ordered
+    by class, with the bias last.
     """
 
     x: np.ndarray
@@ -152,9 +153,10 @@ class SoftmaxFamily:
         x, y, sizes = numbers("x", self.x), np.asarray(self.y), np.asarray(self.sizes)
         x = x.reshape(len(x), -1)
         require(bool((sizes > 0).all()), "sizes", self.sizes, "1 or more samples for each client")
-        require(len(x) == len(y) == sizes.sum(), "x", f"{len(x)} samples", f"{sizes.sum()}, as y and sizes say")
+        equal = len(x) == len(y) == sizes.sum()
+        require(equal, "x", f"{len(x)} samples", f"{sizes.sum()}, as many as y and sizes have")
         require(bool(((y >= 0) & (y < self.classes)).all()), "y", self.y, f"classes 0 … {self.classes - 1}")
-        positive("ridge", self.ridge)
+        number("ridge", self.ridge, above=0)
         object.__setattr__(self, "y", y.astype(int))
         object.__setattr__(self, "sizes", sizes.astype(int))
         object.__setattr__(self, "_inputs", np.hstack([x, np.ones((len(x), 1))]))
@@ -180,7 +182,7 @@ class SoftmaxFamily:
         return self._objective(p)[0](w)[1]
 
     def hessian(self, w: np.ndarray, p: np.ndarray) -> np.ndarray:
-        share = _softmax(self._logits(w))
+        share = softmax(self._logits(w), 1)
         sample = (p / self.sizes)[self._owner][:, None]
         width, inputs = self._inputs.shape[1], self._inputs
         blocks = np.zeros((self.classes, width, self.classes, width))
@@ -193,7 +195,7 @@ class SoftmaxFamily:
         return flat + self.ridge * p.sum() * np.eye(self.dimension)
 
     def products(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        share = _softmax(self._logits(w))
+        share = softmax(self._logits(w), 1)
         wide = v.reshape(self.clients, self.classes, -1)
         moved = np.concatenate([self._inputs[mine] @ row.T for mine, row in zip(self._slices, wide, strict=True)])
         moved = share * (moved - (share * moved).sum(1, keepdims=True))
@@ -209,25 +211,30 @@ class SoftmaxFamily:
             total += each.T @ each
         return total
 
-    def minimise(self, p: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
-        """argmin Σ p_k F_k: Newton steps by conjugate gradients, until the gradient is below 1e-11 of its scale."""
+    def minimise(self, p: np.ndarray) -> np.ndarray:
+        """argmin Σ p_k F_k, to a gradient of about 1e-10 or less: ‖w − w*‖ ≤ ‖∇‖/ridge."""
         p = weights("p", p, self.clients)
-        p = p / p.sum()
-        start = np.zeros(self.dimension) if start is None else start
-        return _newton(*self._objective(p), start, floor=self.ridge)
+        evaluate, product = self._objective(p / p.sum())
+
+        def newton(w: np.ndarray) -> np.ndarray:
+            hessian = LinearOperator((len(w), len(w)), partial(product, w))
+            return w - cg(hessian, evaluate(w)[1], rtol=1e-4, maxiter=500)[0]
+
+        w, _, slope = minimise(evaluate, np.zeros(self.dimension), 1e-6, newton, product)
+        if slope > 1e-8 * max(1.0, self.ridge):
+            text = "minimise: the norm of the gradient is {:.2g} at the end, not below 1e-8; a larger ridge may help"
+            raise FedtideError(text.format(slope))
+        return w
 
     @property
     def client_minima(self) -> np.ndarray:
-        return self._minima
+        return self._client_minima
 
     @cached_property
-    def _minima(self) -> np.ndarray:
-        minima = []
-        for mine in self._slices:
-            x, y = self._inputs[mine, :-1], self.y[mine]
-            alone = SoftmaxFamily(x, y, np.array([len(y)]), self.ridge, self.classes)
-            minima.append(alone.values(alone.minimise(np.ones(1)))[0])
-        return np.array(minima)
+    def _client_minima(self) -> np.ndarray:
+        parts = [(self._inputs[m, :-1], self.y[m], np.array([m.stop - m.start])) for m in self._slices]
+        families = [SoftmaxFamily(*part, self.ridge, self.classes) for part in parts]
+        return np.array([family.values(family.minimise(np.ones(1)))[0] for family in families])
 
     @cached_property
     def _slices(self) -> list[slice]:
@@ -243,7 +250,7 @@ class SoftmaxFamily:
         return self._inputs @ w.reshape(self.classes, -1).T
 
     def _objective(self, p: np.ndarray) -> tuple[Callable[..., tuple[float, np.ndarray]], Callable[..., Any]]:
-        """Functions of w: (value, gradient), and the product of the Hessian with a vector."""
+        """Functions of w: (value, gradient), and of w and v: the Hessian at w times v."""
         used = p[self._owner] > 0
         inputs, y, sample = self._inputs[used], self.y[used], (p / self.sizes)[self._owner][used]
         ridge, total = self.ridge, p.sum()
@@ -253,77 +260,22 @@ class SoftmaxFamily:
             slope = (residual * sample[:, None]).T @ inputs
             return float(sample @ loss + 0.5 * ridge * total * w @ w), slope.ravel() + ridge * total * w
 
-        def curvature(w: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-            share = _softmax(inputs @ w.reshape(self.classes, -1).T)
+        def product(w: np.ndarray, v: np.ndarray) -> np.ndarray:
+            share = softmax(inputs @ w.reshape(self.classes, -1).T, 1)
+            moved = share * (inputs @ v.reshape(self.classes, -1).T)
+            moved -= share * moved.sum(1, keepdims=True)
+            return ((moved * sample[:, None]).T @ inputs).ravel() + ridge * total * v
 
-            def times(v: np.ndarray) -> np.ndarray:
-                moved = share * (inputs @ v.reshape(self.classes, -1).T)
-                moved -= share * moved.sum(1, keepdims=True)
-                return ((moved * sample[:, None]).T @ inputs).ravel() + ridge * total * v
-
-            return times
-
-        return evaluate, curvature
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    away = np.exp(logits - logits.max(1, keepdims=True))
-    return away / away.sum(1, keepdims=True)
+        return evaluate, product
 
 
 def _cross_entropy(logits: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(loss, softmax − one-hot) of each sample."""
-    away = logits - logits.max(1, keepdims=True)
-    share = np.exp(away)
+    shifted = logits - logits.max(1, keepdims=True)
+    share = np.exp(shifted)
     total = share.sum(1)
     rows = np.arange(len(y))
-    loss = np.log(total) - away[rows, y]
+    loss = np.log(total) - shifted[rows, y]
     residual = share / total[:, None]
     residual[rows, y] -= 1
     return loss, residual
-
-
-def _newton(
-    evaluate: Callable[..., tuple[float, np.ndarray]], curvature: Callable[..., Any], w: np.ndarray, floor: float
-) -> np.ndarray:
-    """Minimises a strongly convex function (∇² ≥ `floor`) by inexact Newton steps with backtracking.
-
-    It ends where ‖∇‖ ≤ 1e-11 (or at rounding, where no step lowers the gradient), so ‖w − w*‖ ≤ ‖∇‖/floor.
-    """
-    value, slope = evaluate(w)
-    size = np.linalg.norm(slope)
-    for _ in range(_NEWTON_STEPS):
-        if size <= 1e-11:
-            return w
-        step = _conjugate_gradients(curvature(w), slope, tolerance=min(0.1, np.sqrt(size), 1e-2))
-        length = 1.0
-        while length > 1e-8:
-            new = w - length * step
-            new_value, new_slope = evaluate(new)
-            smaller = np.linalg.norm(new_slope)
-            if new_value <= value - 1e-4 * length * slope @ step or (size < 1e-4 and smaller < size):
-                break
-            length /= 2
-        else:
-            break  # rounding: no step is better
-        w, value, slope, size = new, new_value, new_slope, smaller
-    if size > 1e-8 * max(1.0, floor):
-        raise FedtideError(f"minimise: ends with a gradient of {size:.2g}, not below 1e-8; is the ridge large enough?")
-    return w
-
-
-def _conjugate_gradients(times: Callable[[np.ndarray], np.ndarray], b: np.ndarray, tolerance: float) -> np.ndarray:
-    x, rest = np.zeros_like(b), b.copy()
-    direction, square = rest.copy(), rest @ rest
-    goal = (tolerance**2) * square
-    for _ in range(min(len(b), 500)):
-        image = times(direction)
-        length = square / (direction @ image)
-        x += length * direction
-        rest -= length * image
-        new = rest @ rest
-        if new <= goal:
-            break
-        direction = rest + (new / square) * direction
-        square = new
-    return x

@@ -1,341 +1,236 @@
-"""What a federation will see, before it is simulated: who is there, where methods end, how fast they get there."""
+"""The prediction for a federation and its methods: the content of the page of `fedtide theory`."""
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtide.errors import require
-from fedtide.theory.bias import Importance, biased_importance, normalised_importance
-from fedtide.theory.chains import TwoState
-from fedtide.theory.checks import at_least, correlations, positive, rates, shares, vector, weights
-from fedtide.theory.families import Family
+from fedtide.declared import Training, Weighting
+from fedtide.theory.bias import Bias, bias, expected_weights, sampled_importance, total_variation
+from fedtide.theory.bounds.base import Bound
+from fedtide.theory.bounds.ca_fed import theorem2
+from fedtide.theory.chains import Presence, presence
+from fedtide.theory.constants import Constants, quadratic_constants, softmax_constants
+from fedtide.theory.exclusions import SettledExclusions, settled_exclusions
+from fedtide.theory.families import Family, QuadraticFamily, SoftmaxFamily
+from fedtide.theory.trajectory import Path, predicted_path
+
+_POINTS = 120  # recorded rounds of a path
+# h q_k ‖∇²F_k‖/(1−λ_k) of a client that moves the model most of the way to its own optimum while it is available
+_FAR = 1.0
+_STEP_EXPONENT = 0.6  # of η_t = η_1 t^−0.6, which Theorem 2 allows
 
 
-class Presence(NamedTuple):
-    """How often and how persistently clients are seen, one entry a client."""
+class Clients(NamedTuple):
+    """The clients and their availability."""
 
-    availability: np.ndarray  # π
-    correlation: np.ndarray  # λ
-    present_run: np.ndarray  # mean rounds in a row there, 1/((1−λ)(1−π))
-    absent_run: np.ndarray  # mean rounds in a row away, 1/((1−λ)π)
-    inflation: np.ndarray  # (1+λ)/(1−λ): one round tells as much as this many rounds of such a client
-
-
-def presence(availability: Any, correlation: Any) -> Presence:
-    """Mean runs of two-state clients, and by how much correlation inflates the noise of their absence."""
-    clients = TwoState(availability, correlation)
-    lam, runs = clients.correlation, clients.runs
-    return Presence(clients.availability, lam, runs.present, runs.absent, (1 + lam) / (1 - lam))
+    importance: np.ndarray  # [N] α
+    availability: np.ndarray  # [N] π, positive
+    correlation: np.ndarray  # [N] λ
+    kinds: list[str]  # [N] a name for each client's kind
+    chains: bool = True  # whether each client (or cluster) is a two-state chain
+    together: np.ndarray | None = None  # [N] cluster of each client, if those of a cluster are available together
+    observed: np.ndarray | None = None  # bool[T, N] sampled rounds, where clients are not independent
 
 
-def expected_weights(score: Any, availability: Any, normalised: bool) -> Importance:
-    """E[a_k] and p of a policy that gives whoever is there the score s_k, normalised over them or not."""
-    if normalised:
-        return normalised_importance(score, availability)
-    s = weights("score", score)
-    return Importance(s * rates("availability", availability, len(s)), biased_importance(s, availability))
+class MethodPrediction(NamedTuple):
+    """The prediction for one method; None where there is none."""
 
-
-class Trial(NamedTuple):
-    """CA-Fed considers leaving one client out."""
-
-    client: int
-    sweep: Literal["correlation", "availability"]  # the order in which it came up
-    faster: float  # by how much the remaining clients' mean gap falls
-    biased: float  # by how much 4κ̄² TV² Γ rises
-    excluded: bool
-
-    @property
-    def fall(self) -> float:
-        return self.faster - self.biased
-
-
-class Exclusions(NamedTuple):
-    """Whom CA-Fed keeps, and why."""
-
-    kept: np.ndarray  # [N] bool
-    trials: list[Trial]  # the last trial of each client decides
-
-
-def exclusions(
-    alpha: Any,
-    availability: Any,
-    correlation: Any,
-    gap: Any,
-    kappa_squared: float,
-    threshold: float = 0.0,
-    strict: bool = False,
-) -> Exclusions:
-    """CA-Fed's decision for loss gaps g = F̂ − F̂*, with the two sides of each comparison.
-
-    Clients are tried by descending |λ|, then by ascending π. Leaving k out of the kept mass S = 1 − R lowers
-    Σ p_k g_k by α_k (g_k − ḡ)/(S − α_k) and raises 4κ̄² TV² Γ by 4κ̄² Γ α_k (2R + α_k).
-
-    Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
-    IEEE/ACM ToN 2024, Algorithm 2.
-    """
-    alpha = shares("alpha", alpha)
-    pi, lam = rates("availability", availability, len(alpha)), correlations("correlation", correlation, len(alpha))
-    g = vector("gap", gap, len(alpha))
-    price = 4 * at_least("kappa_squared", kappa_squared, 0) * g.max()
-    tolerance = 16 * np.finfo(float).eps * np.abs(g).max()
-    kept, removed, mean = alpha > 0, 0.0, float(alpha @ g)
-    trials: list[Trial] = []
-    orders = {"correlation": np.argsort(-np.abs(lam), kind="stable"), "availability": np.argsort(pi, kind="stable")}
-    for sweep, order in orders.items():
-        for k in order:
-            rest = 1 - removed - alpha[k]
-            if not kept[k] or kept.sum() == 1 or rest <= 0:
-                continue
-            faster, biased = alpha[k] * (g[k] - mean) / rest, alpha[k] * price * (2 * removed + alpha[k])
-            slack = tolerance * alpha[k] / rest
-            out = faster - biased > threshold + slack if strict else faster - biased >= threshold - slack
-            trials.append(Trial(int(k), sweep, float(faster), float(biased), bool(out)))  # pyright: ignore[reportArgumentType]
-            if out:
-                kept[k] = False
-                removed += alpha[k]
-                mean -= faster
-    return Exclusions(kept, trials)
-
-
-class SettledExclusions(NamedTuple):
-    """Whom CA-Fed keeps once the model has reached the optimum of the kept."""
-
-    kept: np.ndarray  # [N] bool
-    trials: list[Trial]
-    gap: np.ndarray  # [N] F_k − F̂*_k there
-    settled: bool  # whether the kept set and its optimum agree; otherwise CA-Fed goes back and forth
-
-
-def settled_exclusions(
-    family: Family,
-    alpha: Any,
-    availability: Any,
-    correlation: Any,
-    kappa_squared: float,
-    threshold: float = 0.0,
-    strict: bool = False,
-    minima: Any = 0.0,
-    most: int = 8,
-) -> SettledExclusions:
-    """Repeats: optimum of the kept clients, gaps there, whom CA-Fed keeps for those gaps; from everyone kept.
-
-    `minima` is what CA-Fed takes for F*_k: 0 unless given.
-    """
-    alpha = shares("alpha", alpha, family.clients)
-    floor = vector("minima", minima, family.clients)
-    seen: list[bytes] = []
-    kept = alpha > 0
-    found, gap = Exclusions(kept, []), np.zeros(len(alpha))
-    for _ in range(most):
-        seen.append(kept.tobytes())
-        gap = family.values(family.minimise(np.where(kept, alpha, 0))) - floor
-        found = exclusions(alpha, availability, correlation, gap, kappa_squared, threshold, strict)
-        if found.kept.tobytes() in seen:
-            break
-        kept = found.kept
-    return SettledExclusions(found.kept, found.trials, gap, bool((found.kept == kept).all()))
-
-
-class Path(NamedTuple):
-    """The predicted error F(w_t) − F* at some rounds, and what it is made of: it is the sum of the three."""
-
-    rounds: np.ndarray  # [P] rounds looked at, the last included
-    convergence: np.ndarray  # [P] what the mean path has still to go
-    bias: float  # F(w_B*) − F*: what stays however long one trains
-    cloud: np.ndarray  # [P] ½ tr(∇²F Σ_t), from who happens to be there and from minibatches
-    end: np.ndarray  # [d] where the mean path is after T rounds
-    spread: float  # √tr Σ_T: the predicted distance of a run from the mean path
+    importance: np.ndarray | None = None  # [N] p
+    misplaced: float | None = None  # TV(α, p)
+    bias: Bias | None = None
+    path: Path | None = None
+    exclusions: SettledExclusions | None = None
+    bound: Bound | None = None
+    diverges: bool = False  # the step is too large for the mean path to converge
+    rough: bool = False  # one client moves the model far while available: the first-order prediction is optimistic
+    optimistic: bool = False  # some noise is not modelled: the path is too low
+    note: str = ""
 
     @property
-    def error(self) -> np.ndarray:
-        return self.convergence + self.bias + self.cloud
+    def finite_path(self) -> Path | None:
+        """The path, unless it diverges."""
+        return None if self.diverges else self.path
 
 
-def predicted_path(
-    family: Family,
-    alpha: Any,
-    q: Any,
-    availability: Any,
-    correlation: Any,
-    start: Any,
-    step: float,
+class Prediction(NamedTuple):
+    """The prediction for a federation."""
+
+    clients: Clients
+    presence: Presence
+    rounds: int
+    methods: dict[str, MethodPrediction]  # by label
+    constants: Constants | None = None  # of a problem with computable optima
+    optimum: float | None = None  # F*
+    start: float | None = None  # F(w_0) − F*
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The finite paths by label."""
+        return {label: f.finite_path for label, f in self.methods.items() if f.finite_path is not None}
+
+
+def predict_methods(
+    clients: Clients,
+    weightings: Mapping[str, Weighting],
     rounds: int,
+    family: Family | None = None,
+    start: np.ndarray | None = None,
     *,
-    dynamics: Family | None = None,
-    samples: float = np.inf,
-    optimum: np.ndarray | None = None,
-    limit: np.ndarray | None = None,
-    cloud: bool = True,
-    together: Any = None,
-    shared: Any = None,
-    record: Any = None,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Path:
-    """The mean path of w ← w − h Σ_{k∈A} q_k ∇F_k(w) and the covariance of a run around it, to first order in h.
+    variance: bool = True,
+    progress: Callable[[str, int], None] = lambda label, done: None,
+) -> Prediction:
+    """Presence, bias, paths, exclusions and bounds; without a family only what follows from weights.
 
-    `step` h = η_s η E. With x the deviation from the mean path, M = Σ π_k q_k ∇²F_k at the limit and
-    c_k = E[(1_k − π_k) x],
-    c_k ← λ_k ((I − hM) c_k − h q_k π_k (1−π_k) ∇F_k),
-    Σ ← (I − hM) Σ (I − hM) − h Σ_k q_k ((I − hM) c_k ∇F_kᵀ + its transpose) + h² Σ_k q_k² π_k (1−π_k) ∇F_k ∇F_kᵀ
-    + h² Σ_k π_k q_k² Cov_k/n, where `samples` n are those of a client in a round (E minibatches of b: n = E b).
-    At the limit this is a factor of about (1+λ_k)/(1−λ_k) for each client: what correlation costs.
-
-    `together` is the cluster of each client, for clients that come and go as one (alike in π and λ). `record` are the
-    rounds to look at, all unless given. `dynamics` is the family of the updates where it differs from `family`
-    (`QuadraticFamily.after_local_steps`); `optimum` w* and `limit` w_B* where they are known already.
-
-    For a policy that normalises pass q_k = E[a_k]/π_k, and as `shared` those numbers before any factor multiplies them:
-    whoever comes takes weight from the others, so that only its difference from their mean direction is noise. That
-    matters on the way, not at the limit, where the mean is 0.
+    Assumes that the server knows π and λ (π̂ = π). `variance = False` leaves out the variance around the mean path, the
+    cost of which grows with the cube of the number of parameters.
     """
-    alpha = shares("alpha", alpha, family.clients)
-    q = weights("q", q, family.clients)
-    pi = rates("availability", availability, family.clients)
-    lam = TwoState(pi, vector("correlation", correlation, family.clients)).correlation
-    h = positive("step", step)
-    require(rounds >= 1, "rounds", rounds, "1 or more")
-    moves = family if dynamics is None else dynamics
-    mass = pi * q
-    true = family.minimise(alpha) if optimum is None else optimum
-    ends = moves.minimise(mass) if limit is None else limit
-    lowest, floor = float(alpha @ family.values(true)), float(alpha @ family.values(ends))
-    w = np.asarray(start, float).copy()
-    taken = None if shared is None else vector("shared", shared, family.clients)
-    noise = _Cloud(family, moves, alpha, q, pi, lam, h, ends, samples, together, taken) if cloud else None
-    shown = np.arange(rounds + 1) if record is None else np.unique([*np.asarray(record, int), rounds])
-    require(bool((shown >= 0).all() and shown[-1] == rounds), "record", record, f"rounds from 0 to {rounds}")
-    value, size = np.full(len(shown), np.inf), np.zeros(len(shown))
-    at = 0
-    for t in range(rounds + 1):
-        if t == shown[at]:
-            value[at] = alpha @ family.values(w)
-            size[at] = 0.0 if noise is None else noise.excess
-            if t == rounds or not value[at] <= 1e12 * max(1.0, abs(value[0])):
-                break  # at the end, or diverged: the rest stays infinite
-            at += 1
-        gradients = moves.gradients(w)
-        if noise is not None:
-            noise.advance(gradients)
-        w = w - h * (mass @ gradients)
-        progress(t + 1)
-    spread = float(np.sqrt(max(np.trace(noise.covariance), 0))) if noise is not None else float("nan")
-    return Path(shown, value - floor, max(floor - lowest, 0.0), size, w, spread)
+    runs = presence(clients.availability, clients.correlation)
+    if family is None:
+        predictions = {label: _weights_only(clients, weighting) for label, weighting in weightings.items()}
+        for label in weightings:
+            progress(label, rounds)
+        return Prediction(clients, runs, rounds, predictions)
+    w = np.zeros(family.dimension) if start is None else np.asarray(start, float)
+    best = family.minimise(clients.importance)
+    lowest = float(clients.importance @ family.values(best))
+    radius = 2 * max(float(np.linalg.norm(w)), float(np.linalg.norm(best)), 1e-6)
+    setting = _Setting(clients, family, w, best, rounds, radius, variance)
+    predictions = {}
+    for label, weighting in weightings.items():
+        predictions[label] = setting.predict(weighting, partial(progress, label))
+        progress(label, rounds)  # also where there is no path
+    first = float(clients.importance @ family.values(w)) - lowest
+    return Prediction(clients, runs, rounds, predictions, _constants(family, radius, best), lowest, first)
 
 
-class _Cloud:
-    """The covariance of a run around the mean path, in the axes of M, where I − hM is a vector."""
-
-    def __init__(
-        self,
-        family: Family,
-        moves: Family,
-        alpha: np.ndarray,
-        q: np.ndarray,
-        pi: np.ndarray,
-        lam: np.ndarray,
-        h: float,
-        limit: np.ndarray,
-        samples: float,
-        together: Any,
-        shared: np.ndarray | None = None,
-    ):
-        values, self.axes = np.linalg.eigh(moves.hessian(limit, pi * q))
-        self.keep = 1 - h * values
-        self.lean = self.axes.T @ family.hessian(limit, alpha) @ self.axes
-        minibatches = self.axes.T @ family.sample_covariance(limit, pi * q**2) @ self.axes / samples
-        self.white = h**2 * minibatches
-        self.covariance = np.zeros_like(self.lean)
-        # Clients that come and go together act as one, whose push is the sum of theirs.
-        cluster = np.arange(len(q)) if together is None else np.unique(together, return_inverse=True)[1].ravel()
-        first = np.unique(cluster, return_index=True)[1]
-        self.sums = None if together is None else (np.arange(len(first))[:, None] == cluster).astype(float)
-        self.mass, self.taken = pi * q, None if shared is None else h * shared
-        self.push, self.lam, self.variance = h * q, lam[first], (pi * (1 - pi))[first]
-        self.with_client = np.zeros((len(first), len(limit)))  # c_k
-
-    @property
-    def excess(self) -> float:
-        """½ tr(∇²F Σ)."""
-        return 0.5 * float((self.lean * self.covariance).sum())
-
-    def pushes(self, gradients: np.ndarray) -> np.ndarray:
-        """What a client's (or a cluster's) presence moves."""
-        turned = gradients @ self.axes
-        pushed = self.push[:, None] * turned
-        if self.taken is not None:
-            pushed = pushed - self.taken[:, None] * (self.mass @ turned)
-        return pushed if self.sums is None else self.sums @ pushed
-
-    def advance(self, gradients: np.ndarray) -> None:
-        pushed = self.pushes(gradients)
-        moved = self.keep * self.with_client
-        cross = moved.T @ pushed
-        fresh = (pushed.T * self.variance) @ pushed
-        kept = self.keep[:, None] * self.covariance * self.keep
-        self.covariance = kept - cross - cross.T + fresh + self.white
-        self.with_client = self.lam[:, None] * (moved - self.variance[:, None] * pushed)
+def recorded_rounds(rounds: int, most: int = _POINTS) -> np.ndarray:
+    """Rounds to record: dense at the beginning, where the error changes fastest."""
+    spaced = np.concatenate([np.linspace(0, rounds, most // 2), np.geomspace(1, rounds, most // 2)])
+    return np.unique(spaced.round().astype(int))
 
 
-class Cloud(NamedTuple):
-    """The stationary spread of a run with constant steps around its limit."""
+class _Setting(NamedTuple):
+    clients: Clients
+    family: Family
+    start: np.ndarray
+    best: np.ndarray  # w*
+    rounds: int
+    radius: float
+    variance: bool
 
-    excess: float  # ½ tr(∇²F Σ)
-    distance: float  # √tr Σ, the root mean square of ‖w − w_B*‖
-    covariance: np.ndarray  # Σ [d, d]
-    shift: np.ndarray  # [d] E[w] − w_B*, of the same order in h
+    def predict(self, weighting: Weighting, progress: Callable[[int], None]) -> MethodPrediction:
+        family, training, (alpha, pi, lam, *_) = self.family, weighting.training, self.clients
+        excluded = None
+        if weighting.ca_fed is not None:
+            kappa_squared, threshold, strict, oracle = weighting.ca_fed
+            minima = family.client_minima if oracle else 0.0
+            excluded = settled_exclusions(family, alpha, pi, lam, kappa_squared, threshold, strict, minima)
+            score = alpha / pi if weighting.score is None else weighting.score
+            weighting = weighting._replace(score=np.where(excluded.kept, score, 0))
+        if weighting.score is None:
+            return MethodPrediction(note=weighting.note)
+        weight = _weight(self.clients, weighting)
+        p = weight / weight.sum()
+        limit = bias(family, alpha, p, self.best)
+        predicted = MethodPrediction(p, limit.total_variation, limit, exclusions=excluded, note=weighting.note)
+        if training is None or training.step <= 0:
+            return predicted
+        moves = _moves(family, training)
+        fast = 0.0
+        if self.variance:
+            fast = training.step * float(np.linalg.eigvalsh(moves.hessian(limit.optimum, weight)).max())
+        walk = (family, alpha, weight / pi, pi, lam, self.start, training.step, self.rounds)
+        path = predicted_path(
+            *walk,
+            dynamics=moves,
+            samples=training.samples,
+            optimum=self.best,
+            limit=limit.optimum if moves is family else None,
+            variance=self.variance and self.clients.chains and fast < 2,
+            together=self.clients.together,
+            shared=_weight(self.clients, weighting._replace(factor=None)) / pi if weighting.normalised else None,
+            record=recorded_rounds(self.rounds),
+            progress=progress,
+        )
+        pull = training.step * weight / pi * _curvatures(family, limit.optimum) / (1 - lam)
+        return predicted._replace(
+            path=path,
+            diverges=fast >= 2 or not bool(np.isfinite(path.error).all()),
+            rough=bool(pull.max() > _FAR),
+            bound=self._bound(weighting.score, training, limit) if self._fixed(weighting) else None,
+            optimistic=weighting.optimistic,
+        )
+
+    def _fixed(self, weighting: Weighting) -> bool:
+        """Whether weights are fixed and clients independent, as Theorem 2 assumes."""
+        independent = self.clients.chains and self.clients.together is None
+        return independent and not (weighting.normalised or weighting.factor is not None or weighting.optimistic)
+
+    def _bound(self, q: np.ndarray, training: Training, limit: Bias) -> Bound | None:
+        """Theorem 2, repaired, at the largest steps that it allows."""
+        E = training.local_steps
+        radius = max(self.radius, float(np.linalg.norm(limit.optimum)))  # W must hold w_B*
+        constants = _constants(self.family, radius, limit.optimum, training)
+        if constants is None or int(E) != E:
+            return None
+        first = 1 / (2 * constants.smoothness * (1 + 2 * E * q.sum()))
+        constants = _constants(self.family, radius, limit.optimum, training, first)
+        assert constants is not None
+        steps = first * np.arange(1, self.rounds + 1) ** -_STEP_EXPONENT
+        clients = self.clients
+        return theorem2(q, clients.availability, clients.correlation, constants, steps, int(E), limit.biased_gap)
 
 
-def stationary_cloud(
-    family: Family,
-    alpha: Any,
-    q: Any,
-    availability: Any,
-    correlation: Any,
-    step: float,
-    *,
-    dynamics: Family | None = None,
-    samples: float = np.inf,
-    limit: np.ndarray | None = None,
-) -> Cloud:
-    """Where the recursion of `predicted_path` settles, in closed form.
-
-    In the axes of M, with a_i = 1 − h m_i and u_k the gradient of client k at the limit,
-    Σ_ij = h² Σ_k q_k² π_k(1−π_k) u_ki u_kj [1 + a_iλ_k/(1−a_iλ_k) + a_jλ_k/(1−a_jλ_k)] / (1 − a_i a_j) + minibatches:
-    O(h), and proportional to (1+λ)/(1−λ) as h → 0. A client that is there tends to have been there, so the model
-    already leans to it: the mean moves by −M⁻¹ Σ_k q_k ∇²F_k c_k, c_k = E[(1_k − π_k) x], which is 0 for λ = 0.
-    """
-    alpha = shares("alpha", alpha, family.clients)
-    q = weights("q", q, family.clients)
-    pi = rates("availability", availability, family.clients)
-    lam = TwoState(pi, vector("correlation", correlation, family.clients)).correlation
-    moves = family if dynamics is None else dynamics
-    ends = moves.minimise(pi * q) if limit is None else limit
-    setup = _Cloud(family, moves, alpha, q, pi, lam, positive("step", step), ends, samples, None)
-    a, pushed = setup.keep, setup.pushes(moves.gradients(ends))
-    require(bool((np.abs(a) < 1).all()), "step", step, f"below {2 * step / (1 - a.min()):.4g}, or training diverges")
-    scaled = pushed * setup.variance[:, None]
-    lagged = scaled * (lam[:, None] * a / (1 - lam[:, None] * a))
-    sums = scaled.T @ pushed + lagged.T @ pushed + pushed.T @ lagged
-    covariance = (sums + setup.white) / (1 - np.outer(a, a))
-    excess, turned = 0.5 * float((setup.lean * covariance).sum()), setup.axes @ covariance @ setup.axes.T
-    leaning = -(scaled * (lam[:, None] / (1 - lam[:, None] * a))) @ setup.axes.T  # c_k
-    pull = q @ moves.products(ends, leaning)
-    shift = -setup.axes @ ((setup.axes.T @ pull) * step / (1 - a))
-    return Cloud(excess, float(np.sqrt(np.trace(covariance))), turned, shift)
+def _weights_only(clients: Clients, weighting: Weighting) -> MethodPrediction:
+    if weighting.score is None or weighting.ca_fed is not None:
+        return MethodPrediction(note=weighting.note)
+    weight = _weight(clients, weighting)
+    p = weight / weight.sum()
+    return MethodPrediction(p, total_variation(clients.importance, p), note=weighting.note)
 
 
-class Comparison(NamedTuple):
-    """When one predicted path overtakes another."""
+def _weight(clients: Clients, weighting: Weighting) -> np.ndarray:
+    """E[a_k]: exactly for independent clients, from sampled rounds for others."""
+    assert weighting.score is not None
+    if weighting.normalised and clients.observed is not None:
+        weight = sampled_importance(weighting.score, clients.observed).weight
+    else:
+        weight = expected_weights(weighting.score, clients.availability, weighting.normalised).weight
+    return weight if weighting.factor is None else weight * weighting.factor
 
-    leader: str  # the better at the end
-    overtaken: str
-    round: int | None  # the first round from which the leader stays ahead; None if it always was
+
+def _moves(family: Family, training: Training) -> Family:
+    """The family of the updates: exact for quadratics, to first order in the rate for others."""
+    E = training.local_steps
+    if isinstance(family, QuadraticFamily) and int(E) == E:
+        largest = np.linalg.eigvalsh(family.hessians).max()
+        if training.rate * largest < 2:
+            return family.after_local_steps(training.rate, int(E))
+    return family
 
 
-def overtaking(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -> Comparison:
-    """Which of two error curves ends lower, and since when."""
-    (leader, low), (other, high) = (first, second) if first[1][-1] <= second[1][-1] else (second, first)
-    behind = np.flatnonzero(low > high)
-    return Comparison(leader, other, int(behind[-1]) + 1 if len(behind) else None)
+def _curvatures(family: Family, w: np.ndarray, iterations: int = 15) -> np.ndarray:
+    """‖∇²F_k(w)‖ of each client [N], by power iteration."""
+    v = np.random.default_rng(0).normal(size=(family.clients, family.dimension))
+    norms = np.ones(family.clients)
+    for _ in range(iterations):
+        v = family.products(w, v / np.linalg.norm(v, axis=1, keepdims=True))
+        norms = np.linalg.norm(v, axis=1)
+    return norms
+
+
+def _constants(
+    family: Family, radius: float, biased: np.ndarray, training: Training | None = None, rate: float = 0.0
+) -> Constants | None:
+    """`rate` is the largest rate of local steps: G bounds gradients at local iterates, which may leave W."""
+    batch: Any = None
+    steps = 1 if training is None else math.ceil(training.local_steps)
+    if training is not None and np.isfinite(training.samples):
+        batch = max(1, round(training.samples / training.local_steps))
+    if isinstance(family, QuadraticFamily):
+        noise = np.trace(family.covariances, axis1=1, axis2=2) / (batch or np.inf)
+        return quadratic_constants(family, radius, biased, noise, rate, steps)
+    return softmax_constants(family, radius, batch, rate, steps) if isinstance(family, SoftmaxFamily) else None

@@ -49,7 +49,7 @@ def test_every_method_of_the_catalogue_is_taken_or_refused_with_a_reason(tmp_pat
             refused[name] = str(error)
             assert not (tmp_path / name).exists()
     assert set(refused) == {"fedpbc"}
-    assert "train in rounds that they take no part in" in refused["fedpbc"]
+    assert "train in rounds in which they are not reached" in refused["fedpbc"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_settings_are_checked_with_their_key(tmp_path):
     with pytest.raises(FedtideError, match="rounds = 0: must be"):
         read_app(path.parent).settings({})
     path.write_text(text.replace("rounds = 20\n", ""))
-    with pytest.raises(FedtideError, match="has no key rounds; write one"):
+    with pytest.raises(FedtideError, match="has no key rounds; add it"):
         read_app(path.parent).settings({"rounds": 3})
     path.write_text(text.replace("round-seconds", "round_seconds"))
     assert read_app(path.parent).overridden({"round-seconds": 3.0}) == {"round_seconds": 3.0}

@@ -148,7 +148,7 @@ def test_who_has_only_the_certificate_runs_nothing(machines, tmp_path):
         assert '"success": true' not in ran.stdout
         assert json.loads(found.stdout) == [[404, ""]] * len(wanted)
         assert ended == 0, said + (tmp_path / "node.log").read_text()
-        assert "round 1 of 1 · 1 of 1 here, 1 counted" in said
+        assert "round 1 of 1 · 1 of 1 available, 1 used" in said
     finally:
         for process in (up, node):
             if process is not None:

@@ -15,7 +15,7 @@ from flwr.superlink.cli.flower_superlink import FLWR_INTERNAL_GRPC_CONTROL_API, 
 
 from fedtide.adapters.deploy.exposure import LISTENERS, check_gateway, check_node, check_nodes
 from fedtide.adapters.deploy.keys import is_loopback, make_keys
-from fedtide.adapters.deploy.local import LocalFederation, Security
+from fedtide.adapters.deploy.local import LocalFederation
 from fedtide.errors import FedtideError
 
 OUTSIDE = ("0.0.0.0", "::", "198.51.100.7", "fl.example.org", "2001:db8::7")
@@ -24,11 +24,6 @@ OUTSIDE = ("0.0.0.0", "::", "198.51.100.7", "fl.example.org", "2001:db8::7")
 @pytest.fixture
 def keys(tmp_path):
     return make_keys(tmp_path / "keys", ["0", "1"], ["127.0.0.2"])
-
-
-@pytest.fixture
-def security(keys):
-    return Security(keys.ca, keys.certificate, keys.key, list(keys.clients.values()))
 
 
 def _options(command):
@@ -41,10 +36,9 @@ def _hosts(federation):
     return {name: _options(federation.command(name)).get("--host") for name in names}
 
 
-@pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", *OUTSIDE])
-def test_only_the_gateway_is_told_to_listen_elsewhere(tmp_path, security, host, quick):
-    federation = LocalFederation(tmp_path, 2, security=security, host=host, port=8443, quick=quick)
+def test_only_the_gateway_is_told_to_listen_elsewhere(tmp_path, keys, host):
+    federation = LocalFederation(tmp_path, 2, keys=keys, host=host, port=8443)
     loopback = dict.fromkeys(("superlink", "node-0", "node-1"), "127.0.0.1")
     assert _hosts(federation) == {**loopback, "superexec": None, "gateway": host}
     superlink = _options(federation.command("superlink"))
@@ -74,12 +68,12 @@ def test_without_keys_nothing_listens_elsewhere(tmp_path, host):
         LocalFederation(tmp_path, 1, host=host)
 
 
-def test_tls_without_keys_of_clients_is_refused(tmp_path, keys, security):
+def test_tls_without_keys_of_clients_is_refused(tmp_path, keys):
     with pytest.raises(FedtideError, match="must be a key for each client"):
-        LocalFederation(tmp_path, 1, security=security._replace(node_keys=[]))
+        LocalFederation(tmp_path, 1, keys=keys._replace(clients={}))
     Path(f"{keys.clients['1']}.pub").unlink()
     with pytest.raises(FedtideError, match=r"1\.pub: there is no such file"):
-        check_nodes(security.node_keys)
+        check_nodes(list(keys.clients.values()))
     with pytest.raises(FedtideError, match="in one folder"):
         check_nodes([keys.clients["0"], tmp_path / "elsewhere" / "1"])
 
@@ -95,11 +89,11 @@ def test_variables_that_open_ports_are_refused(tmp_path, monkeypatch):
                 LocalFederation(tmp_path, 1)
 
 
-def test_private_keys_that_others_can_read_are_refused(tmp_path, keys, security):
+def test_private_keys_that_others_can_read_are_refused(tmp_path, keys):
     for path in (keys.key, keys.clients["1"]):
         path.chmod(0o640)
         with pytest.raises(FedtideError, match=r"a private key that others can read.*chmod 600"):
-            LocalFederation(tmp_path, 1, security=security)
+            LocalFederation(tmp_path, 1, keys=keys)
         path.chmod(0o600)
     keys.key.chmod(0o604)
     with pytest.raises(FedtideError, match="others can read"):
@@ -180,9 +174,9 @@ def _written(address):
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux")
 @pytest.mark.parametrize("guarded", [True, False])
-def test_only_the_gateway_listens_where_it_was_told(tmp_path, security, guarded):
+def test_only_the_gateway_listens_where_it_was_told(tmp_path, keys, guarded):
     """127.0.0.2 plays the outside; all processes of a federation that runs, and their children."""
-    wanted = {"security": security._replace(node_keys=security.node_keys[:1]), "host": "127.0.0.2"} if guarded else {}
+    wanted = {"keys": keys._replace(clients={"0": keys.clients["0"]}), "host": "127.0.0.2"} if guarded else {}
     with LocalFederation(tmp_path / "federation", 1, **wanted) as federation:
         groups = {name: process.pid for name, process in federation.processes.items()}
         end = time.monotonic() + 120
@@ -197,7 +191,7 @@ def test_only_the_gateway_listens_where_it_was_told(tmp_path, security, guarded)
         assert found == expected
         assert federation.superlink.startswith("127.0.0.1:")
         # Other accounts of this machine take no tasks: SuperExec and SuperLink share a secret.
-        verify = ssl.create_default_context(cafile=security.ca) if guarded else False
+        verify = ssl.create_default_context(cafile=keys.ca) if guarded else False
         url = f"{'https' if guarded else 'http'}://{federation.superlink}/v1/runtime/acquire-task"
         answer = httpx.post(url, headers={"content-type": "application/protobuf"}, verify=verify, trust_env=False)
         assert answer.status_code == 401

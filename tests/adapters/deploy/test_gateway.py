@@ -556,8 +556,7 @@ def test_an_address_that_is_taken_is_one_line(keys):
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        files = keys.ca, keys.certificate, keys.key, keys.ca.parent / "clients"
-        command = gateway_command("127.0.0.1", port, "127.0.0.1:1", *files)
+        command = gateway_command("127.0.0.1", port, "127.0.0.1:1", keys)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, f"error: 127.0.0.1:{port}: Address already in use\n")
 

@@ -101,7 +101,7 @@ def test_what_is_loopback(host, here):
 
 
 def test_commands_name_every_file_once_it_is_needed(made):
-    said = "\n".join(commands(made, "fl.example.org"))
+    said = commands(made, "fl.example.org")
     assert f"--ssl-keyfile {made.key}" in said
     assert "--enable-supernode-auth" in said
     assert said.count(f"--superexec-auth-secret-file {made.secret}") == 2

@@ -26,7 +26,7 @@ print(threading.active_count(), backends_are_initialized())
 
 def test_other_commands_are_started_and_so_are_those_that_nobody_hears(tmp_path):
     asks, hears = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    start = quick_node._asking(asks, sys.executable)
+    start = quick_node._popen(asks, sys.executable)
     touch = [sys.executable, "-c", f"open({str(tmp_path / 'made')!r}, 'w')"]
     start(touch)
     assert b"made" in hears.recv(1000)

@@ -14,7 +14,7 @@ pytest.importorskip("flwr", reason="needs pip install 'fedtide[flower]'")
 
 from fedtide.adapters.deploy.app import write_app
 from fedtide.adapters.deploy.keys import make_keys
-from fedtide.adapters.deploy.local import LocalFederation, Security
+from fedtide.adapters.deploy.local import LocalFederation
 from fedtide.adapters.ledger import Ledger
 from fedtide.errors import FedtideError
 
@@ -68,8 +68,8 @@ def test_clients_come_and_go_and_a_stopped_run_goes_on(app, tmp_path):
         up.send_signal(signal.SIGINT)
         said, _ = up.communicate(timeout=90)
     assert up.returncode == 130, said
-    assert f"stopped; go on with: fedtide deploy up {app}" in said
-    assert "client 1 leaves" in said
+    assert f"stopped; resume with: fedtide deploy up {app}" in said
+    assert "client 1 stops" in said
     assert "round 1 of 8" in said
     assert _processes(app) == []
     done = _rounds(app)
@@ -77,7 +77,7 @@ def test_clients_come_and_go_and_a_stopped_run_goes_on(app, tmp_path):
         [*COMMAND, "up", str(app), *options], capture_output=True, text=True, timeout=500, check=False
     )
     assert again.returncode == 0, again.stdout + again.stderr
-    assert f"goes on after round {done}" in again.stdout
+    assert f"resumes after round {done}" in again.stdout
     assert f"round {done} of" not in again.stdout
     assert _rounds(app) == 8
     assert _processes(app) == []
@@ -112,23 +112,23 @@ def test_an_app_that_fails_says_why(app):
 def test_a_wrong_certificate_and_an_unregistered_key_are_refused(tmp_path):
     keys = make_keys(tmp_path / "keys", ["0", "stranger"], ["localhost"])
     other = make_keys(tmp_path / "other", [], ["localhost"])
-    security = Security(keys.ca, keys.certificate, keys.key, [keys.clients["0"]])
-    with LocalFederation(tmp_path / "federation", 1, security=security) as federation:
-        online = lambda: len(federation.flwr("supernode", "list", "local", "--format", "json").get("nodes", []))  # noqa: E731
-        assert _until(lambda: "online" in str(federation.flwr("supernode", "list", "local", "--format", "json")), 60)
+    one = keys._replace(clients={"0": keys.clients["0"]})
+    with LocalFederation(tmp_path / "federation", 1, keys=one) as federation:
+        online = lambda: len(federation.flwr("supernode", "list", "local").get("nodes", []))  # noqa: E731
+        assert _until(lambda: "online" in str(federation.flwr("supernode", "list", "local")), 60)
         assert online() == 1
         # A key that was not registered.
         federation.nodes.append({"client-id": "stranger"})
-        federation.security = security._replace(node_keys=[keys.clients["0"], keys.clients["stranger"]])
-        federation.start_node(1)
+        federation.keys = keys
+        federation.start("node-1")
         assert _until(lambda: not federation.alive("node-1"), 90), federation.log("node-1")
         assert "Failed to activate SuperNode" in federation.log("node-1")
         assert "No SuperNode found with the given public key" in federation.log("superlink")
         # A client that trusts another authority than the one that signed the server's certificate.
-        federation.security = security._replace(ca=other.ca)
+        federation.keys = one._replace(ca=other.ca)
         federation.kill("node-0")
-        federation.start_node(0)
+        federation.start("node-0")
         assert _until(lambda: "CERTIFICATE_VERIFY_FAILED" in federation.log("node-0"), 60), federation.log("node-0")
-        federation.security = security
+        federation.keys = one
         assert online() == 1
         assert "CERTIFICATE_VERIFY_FAILED" not in federation.log("superexec")

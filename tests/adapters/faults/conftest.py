@@ -57,11 +57,21 @@ class Run:
         self.until(lambda: len(self.rounds()) >= rounds, f"{rounds} rounds")
 
     def finished(self):
-        """Waits for the final model: its arrays as a vector."""
+        """Waits for the final model, as `fedtide deploy up` does: its arrays as a vector."""
         from safetensors.numpy import load_file
 
         path = Path(self.config["state"]) / self.name / "model.safetensors"
-        self.until(path.exists, "the final model")
+        asked = time.monotonic()
+
+        def there():
+            nonlocal asked
+            if time.monotonic() > asked + 20:
+                status, asked = self.federation.resumed(self.number), time.monotonic()
+                self.number = status.run
+                assert not status.finished or path.exists(), f"{status}\n{self.said()[-4000:]}"
+            return path.exists()
+
+        self.until(there, "the final model")
         return _joined(load_file(path))
 
     def back(self, client, after):

@@ -52,13 +52,13 @@ def test_a_client_that_hangs_is_missed_and_comes_back(run, record):
 def test_a_client_that_is_stopped_while_it_trains(run, bench, record):
     run.marked("2-12")
     stopped = time.time()
-    bench.federation.stop_node(2)
+    bench.federation.stop("node-2")
     run.written(13)
     row = run.row(12, 2)
     assert row["reason"] in ("no-reply:the node has gone", "no-reply")
     seconds = run.rounds()[12]["ended"] - stopped
     started = time.time()
-    bench.federation.start_node(2)
+    bench.federation.start("node-2")
     back, when = run.back(2, 12)
     run.nothing_lost()
     saw = f"{row['reason']}; the round ended {seconds:.0f} s after the signal"

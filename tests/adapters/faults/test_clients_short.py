@@ -9,7 +9,7 @@ def test_clients_that_fail_and_come_back(bench, record):
     run.marked("2-1")
     killed = time.time()
     bench.federation.kill("node-2")
-    bench.federation.start_node(2)
+    bench.federation.start("node-2")
     turn, when = run.back(2, 1)
     run.until(lambda: run.checkpoint()[1] > turn, "the checkpoint")
 

@@ -15,22 +15,21 @@ pytestmark = pytest.mark.slow
 def guarded(tmp_path_factory, runs_in):
     """TLS and keys: node 0 has both right, 1 a key that nobody has registered, 2 another authority's certificate."""
     from fedtide.adapters.deploy.keys import make_keys
-    from fedtide.adapters.deploy.local import LocalFederation, Security
+    from fedtide.adapters.deploy.local import LocalFederation
 
     folder = tmp_path_factory.mktemp("guarded")
     keys = make_keys(folder / "keys", ["0", "1", "2"], [])
     others = make_keys(folder / "others", [], [])
     shutil.copytree(Path(__file__).parent / "app", folder / "app")
-    security = Security(keys.ca, keys.certificate, keys.key, [keys.clients["0"]])
-    own = [{"client-id": str(k), "partition-id": k, "state": str(folder / "clients")} for k in range(3)]
-    with LocalFederation(folder / "federation", own[:1], security=security) as federation:
+    own = keys._replace(clients={"0": keys.clients["0"]})
+    with LocalFederation(folder / "federation", 1, keys=own) as federation:
         federation.register(keys.clients["2"])
-        federation.nodes += own[1:]
-        federation.security = security._replace(node_keys=list(keys.clients.values()))
-        federation.start_node(1)
-        federation.security = federation.security._replace(ca=others.ca)
-        federation.start_node(2)
-        federation.security = federation.security._replace(ca=keys.ca)
+        federation.nodes += [federation.nodes[0] | {"client-id": str(k), "partition-id": k} for k in (1, 2)]
+        federation.keys = keys
+        federation.start("node-1")
+        federation.keys = keys._replace(ca=others.ca)
+        federation.start("node-2")
+        federation.keys = keys
         yield SimpleNamespace(federation=federation, run=runs_in(federation, folder), keys=keys.ca.parent / "clients")
 
 
@@ -54,7 +53,7 @@ def test_a_client_cannot_pose_as_another_one(guarded, record):
     federation = guarded.federation
     assert not federation.alive("node-2")  # it did not trust the SuperLink
     federation.nodes[2]["client-id"] = "1"
-    federation.start_node(2)
+    federation.start("node-2")
     run = guarded.run("posing", rounds=3, keys=str(guarded.keys), **{"enrol-seconds": 5.0, "round-seconds": 5.0})
     run.start()
     run.written(3)
@@ -63,7 +62,7 @@ def test_a_client_cannot_pose_as_another_one(guarded, record):
     assert [run.row(t, 1)["reason"] for t in range(3)] == ["not-listed"] * 3
     assert all(run.row(t, 0)["included"] for t in range(3))
     run.nothing_lost()
-    federation.stop_node(2)
+    federation.stop("node-2")
     record("a client says that it is another one, which is away", why, 0)
 
 
@@ -78,7 +77,7 @@ def test_a_killed_client_with_a_key_comes_back_when_flower_lets_it(guarded, reco
 
     def accepted():
         if not federation.alive("node-0"):
-            federation.start_node(0)
+            federation.start("node-0")
             started.append(federation.processes["node-0"].pid)
         time.sleep(2)
         return [t for t in run.rounds() if run.rounds()[t]["began"] > killed and run.row(t, 0)["included"]]

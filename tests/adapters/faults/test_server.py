@@ -71,24 +71,28 @@ def _fill(path):
             return
 
 
-def test_a_superlink_that_is_killed_and_started_again(bench, record):
-    run = bench.run("link", rounds=5)
+@pytest.mark.parametrize("away", [5, 75])
+def test_a_superlink_that_is_killed_and_started_again(bench, record, away):
+    """After 60 s Flower has given the server app up: it is started again, and goes on after its checkpoint."""
+    run = bench.run(f"link-{away}", rounds=5)
     run.start()
+    first = run.number
     run.written(2)
     bench.federation.kill("superlink")
     killed = time.time()
-    time.sleep(5)
-    bench.federation.start_superlink()
+    time.sleep(away)
+    bench.federation.start("superlink")
     run.finished()
     run.nothing_lost()
+    assert away < 60 or run.number != first
     counted = {t: [k for k in range(3) if run.row(t, k)["included"]] for t in run.rounds()}
     lost = [t for t in counted if not counted[t]]
     whole = min(t for t in counted if t >= 2 and len(counted[t]) == 3)
     reasons = sorted({str(run.row(t, k)["reason"]) for t in counted for k in range(3) if k not in counted[t]})
     seconds = run.rounds()[whole]["ended"] - killed
     record(
-        "SuperLink is killed and started again after 5 s",
-        ", ".join(reasons) or "nothing: the server app waits for it",
+        f"SuperLink is killed and started again after {away} s",
+        ", ".join(reasons) or f"nothing: the server app {'waits for it' if away < 60 else 'is started again'}",
         len(lost),
         seconds,
     )

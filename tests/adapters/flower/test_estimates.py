@@ -6,8 +6,8 @@ from flwr.app import Message
 
 from fedtide.adapters.flower.messages import Reply, read_order, reply_message
 from fedtide.adapters.ledger import Ledger, estimated
-from fedtide.adapters.trees import named
 from fedtide.availability import Markov
+from fedtide.simulation.trees import named
 
 ROUNDS = 400
 PI = np.array([0.2, 0.4, 0.5, 0.7, 0.9])

@@ -1,9 +1,8 @@
-"""How long questions live: a client that hangs does not find those of all the rounds that it missed."""
+"""How long requests live: a client that hangs does not find those of all the rounds that it missed."""
 
 import pytest
 
-from fedtide.adapters.flower.deadlines import Deadlines
-from fedtide.adapters.flower.exchange import Exchange, Question
+from fedtide.adapters.flower.exchange import Deadlines, Exchange, Request
 from fedtide.adapters.flower.messages import Order, Reply, reply_message
 from fedtide.adapters.flower.settings import DeadlineSettings
 
@@ -26,7 +25,7 @@ class Queue:
         return found
 
     def work(self, started):
-        """Answers the questions that are waiting, those after the first `started` only if they still live: rounds."""
+        """Answers the requests that are waiting, those after the first `started` only if they still live: rounds."""
         done = [message for end, message in self.sent[started:] if end > self.now]
         first = [message for _, message in self.sent[:started]]
         self.answers = [reply_message(Reply("here", 0, "", "a"), message) for message in [*first, *done]]
@@ -43,26 +42,26 @@ def exchange(queue):
     def sleep(seconds):
         queue.now += seconds
 
-    return Exchange(queue, Deadlines(DeadlineSettings(5, 600, 20)), 1.0, lambda: queue.now, sleep)
+    return Exchange(queue, Deadlines(DeadlineSettings(least=5, most=600, start=20)), 1.0, lambda: queue.now, sleep)
 
 
 def test_a_node_that_hangs_finds_the_last_questions_only(queue, exchange):
     for t in range(10):
-        (heard,) = exchange.ask([Question(7, Order("here", t))], 20.0)
-        assert heard.reason == "no-reply"
+        (outcome,) = exchange.send([Request(7, Order("here", t))], 20.0)
+        assert outcome.reason == "no-reply"
     assert queue.work(started=1) == [0, 8, 9]  # that on which it hung, and those of the last 50 seconds
-    late = exchange.belated()
-    assert sorted(one.question.order.round for one in late) == [0, 8, 9]
+    late = exchange.late_outcomes()
+    assert sorted(one.request.order.round for one in late) == [0, 8, 9]
     assert max(one.latency for one in late) == 200.0  # the first is timed: a deadline that is too short grows
     assert exchange.deadlines.seconds("here") > 20.0
 
 
 def test_who_owes_nothing_has_all_the_time_to_be_late(queue, exchange):
-    exchange.ask([Question(7, Order("here", 0))], 20.0)
+    exchange.send([Request(7, Order("here", 0))], 20.0)
     queue.work(started=1)
-    exchange.belated()
-    exchange.ask([Question(7, Order("here", 1)), Question(8, Order("here", 1))], 20.0)
-    exchange.ask([Question(7, Order("here", 2)), Question(9, Order("here", 2))], 20.0)
+    exchange.late_outcomes()
+    exchange.send([Request(7, Order("here", 1)), Request(8, Order("here", 1))], 20.0)
+    exchange.send([Request(7, Order("here", 2)), Request(9, Order("here", 2))], 20.0)
     assert [message.metadata.ttl for _, message in queue.sent] == [660.0, 660.0, 660.0, 50.0, 660.0]
 
 
@@ -78,8 +77,8 @@ def test_time_in_which_superlink_was_away_is_not_held_against_clients(queue, exc
         return pull(ids)
 
     queue.pull_messages = away
-    (heard,) = exchange.ask([Question(7, Order("here", 0))], 20.0)
-    assert (heard.reason, heard.latency) == (None, 131.0)
+    (outcome,) = exchange.send([Request(7, Order("here", 0))], 20.0)
+    assert (outcome.reason, outcome.latency) == (None, 131.0)
     assert exchange.deadlines.seconds("here") == 20.0  # nothing was learned from it
 
 
@@ -89,6 +88,6 @@ def test_looks_that_always_take_long_do_not_prolong_a_round_for_ever(queue, exch
         return []
 
     queue.pull_messages = slow
-    (heard,) = exchange.ask([Question(7, Order("here", 0))], 20.0)
-    assert heard.reason == "no-reply"
+    (outcome,) = exchange.send([Request(7, Order("here", 0))], 20.0)
+    assert outcome.reason == "no-reply"
     assert queue.now <= 50.0

@@ -159,10 +159,10 @@ def test_a_bad_client_is_refused_and_the_round_goes_on(fault, toy, ledger_of):
 def test_an_error_in_a_check_is_a_reason(toy, ledger_of, monkeypatch):
     checked = session.update_of
 
-    def broken(reply, w, expected, limits):
-        if expected.client == "3":
+    def broken(reply, *arguments):
+        if reply.client == "3":
             raise AttributeError("no shape")
-        return checked(reply, w, expected, limits)
+        return checked(reply, *arguments)
 
     monkeypatch.setattr(session, "update_of", broken)
     made = toy(rounds=1)
@@ -173,12 +173,12 @@ def test_an_error_in_a_check_is_a_reason(toy, ledger_of, monkeypatch):
 def expected_of(clients=CLIENTS, parameters=SIZE):
     from fedtide import methods
     from fedtide.adapters.coordinator import shapes
-    from fedtide.adapters.flower.checks import Expected
+    from fedtide.adapters.flower.checks import ExpectedReply
     from fedtide.types import Population
 
     ones = np.ones(clients, np.float32)
     exchanged = shapes(methods.fedavg(), Population(ones / clients, ones), parameters)
-    return Expected("train", 0, "", "0", 10, ((parameters,),), exchanged, False, True)
+    return ExpectedReply(((parameters,),), exchanged, False, True)
 
 
 def test_a_change_that_overflows_is_refused():
@@ -188,7 +188,7 @@ def test_a_change_that_overflows_is_refused():
 
     model = [np.full(SIZE, 3.4e38, np.float32)]
     with pytest.raises(Refused, match="a change that is not finite"):
-        update_of(Reply("train", 0, "", "0", {}, model), -model[0] / 3, expected_of(), CheckSettings())
+        update_of(Reply("train", 0, "", "0", {}, model), -model[0] / 3, expected_of(), 10, CheckSettings())
 
 
 def test_the_largest_reply_follows_the_models_precision(toy, monkeypatch):
@@ -322,7 +322,7 @@ def test_a_second_node_with_the_same_id_is_refused(toy, ledger_of, caplog):
     made.serve()
     assert ledger_of(made)[1].all()
     assert "train" not in double.kinds
-    assert "client 2 is there already, as another node" in caplog.text
+    assert "client 2 is already connected as another node" in caplog.text
 
 
 def test_two_more_nodes_with_the_same_id_are_refused(toy, ledger_of):
@@ -354,10 +354,10 @@ def test_deadlines_grow_with_slow_answers(toy, ledger_of, caplog):
     _, here, _ = ledger_of(made)
     np.testing.assert_array_equal(here[0], [False, False, True, True, True])
     assert here[2:].all()
-    late = [took for took, deadline in session.exchange.deadlines._seen["train"] if took > deadline]
+    late = [took for took, deadline in session.exchange.deadlines._observed["train"] if took > deadline]
     assert len(late) >= 2
     assert all(30 <= took <= 36 for took in late)  # as they came, not when the next round began
-    assert "slow clients are taken for absent ones" in caplog.text
+    assert "slow clients count as unavailable" in caplog.text
 
 
 def test_late_answers_are_seen_in_long_rounds(toy, ledger_of):

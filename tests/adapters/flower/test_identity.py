@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from fedtide.adapters.deploy.keys import make_keys
 from fedtide.adapters.flower import Answer, client
-from fedtide.adapters.flower.identity import read_identities
+from fedtide.adapters.flower.roster import read_identities
 from fedtide.errors import FedtideError
 
 NAMES = ["oslo", "turin", "ly/on"]
@@ -75,7 +75,7 @@ def test_a_name_without_a_key_and_a_key_without_a_name(cities, keys, ledger_of, 
     _, here, rows = ledger_of(made)
     assert here.tolist() == [[True, False, False]] * 3
     assert rows[0, "turin"].reason == "refused:it says that it is client 'turin', but its key is unknown"
-    assert rows[0, "ly/on"].reason == "refused:it says that it is client 'ly/on', of whom there is no key"
+    assert rows[0, "ly/on"].reason == "refused:it says that it is client 'ly/on', which has no key"
 
 
 def test_it_counts_once_it_says_who_it_is(cities, ledger_of):

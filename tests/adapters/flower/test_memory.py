@@ -57,7 +57,7 @@ def test_the_first_row_has_what_the_server_sends(memory):
 
 
 def test_lost_memory_is_said(memory):
-    with pytest.raises(MemoryLost, match="memory lost: nothing of round 3"):
+    with pytest.raises(MemoryLost, match="memory lost: no state of round 3"):
         memory.recall(4, 3, {}, FIRST)
 
 

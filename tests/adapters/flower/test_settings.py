@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedtide.adapters.flower.deadlines import Deadlines
+from fedtide.adapters.flower.exchange import Deadlines
 from fedtide.adapters.flower.settings import DeadlineSettings, method_of, settings_of
 from fedtide.errors import FedtideError
 from fedtide.solvers import Proximal
@@ -37,15 +37,18 @@ def test_bad_settings_are_one_line(wrong, said):
 
 
 def test_the_method_is_built_as_in_experiments():
-    method = method_of({"method.name": "fedavg", "method.solver.name": "proximal", "method.solver.mu": 0.5}, [1])
+    def build(**keys):
+        return method_of(settings_of({"rounds": 1} | {k.replace("__", "."): v for k, v in keys.items()}), [1])
+
+    method = build(method__name="fedavg", method__solver__name="proximal", method__solver__mu=0.5)
     assert isinstance(method.solver, Proximal)
     assert method.solver.mu == 0.5
-    method = method_of({"method.name": "fedavg", "local.epochs": 2, "local.batch": 4}, [1])
+    method = build(method__name="fedavg", local__epochs=2, local__batch=4)
     assert isinstance(method.solver.work, Epochs)
     with pytest.raises(FedtideError, match=r"method.rat: unknown; did you mean 'rate'"):
-        method_of({"method.name": "fedavg", "method.rat": 1.0}, [1])
+        build(method__name="fedavg", method__rat=1.0)
     with pytest.raises(FedtideError, match=r"method.name: missing"):
-        method_of({}, [1])
+        build()
 
 
 def test_deadlines_follow_what_answers_take():

@@ -214,7 +214,7 @@ def test_bad_rounds_change_nothing(ledger, three):
     ledger.begin_run("r", "fedavg", {}, three)
     ledger.write_round("r", 1, 0.0, 1.0, None, here("a"))
     bad = [
-        ({"rows": here("a", "a")}, "there only once"),
+        ({"rows": here("a", "a")}, "listed only once"),
         ({"rows": [Presence("b", False)]}, "reason = None: must be one of no-reply"),
         ({"rows": away("b", reason="tired")}, "must be one of no-reply"),
         ({"rows": here("")}, "rows.client = ''"),

@@ -134,7 +134,8 @@ def test_locked(tmp_path, three):
         holder.execute("begin immediate")
         with pytest.raises(FedtideError) as raised:
             ledger.seen("a", 1.0)
-        one_line(raised, re.escape(str(path)), "cannot be written: database is locked; what it held before is kept")
+        why = "cannot be written: database is locked; its earlier content is unchanged"
+        one_line(raised, re.escape(str(path)), why)
         assert ledger.last_round("r") == 1  # readers do not wait
         holder.rollback()
         holder.close()
@@ -152,7 +153,7 @@ def test_locked_in_postgresql(postgresql):
         holder.execute("lock table held.clients")
         with pytest.raises(FedtideError) as raised:
             ledger.seen("a", 2.0)
-        one_line(raised, "127.0.0.1", "lock timeout; what it held")
+        one_line(raised, "127.0.0.1", "lock timeout; its earlier content")
         holder.rollback()
         ledger.seen("a", 2.0)
 
@@ -172,7 +173,7 @@ def test_disk_full(tmp_path, three):
         event.listen(ledger.database.engine, "begin", no_more)
         with pytest.raises(FedtideError) as raised:
             ledger.write_round("r", 1, 0.0, 1.0, None, rows)
-        one_line(raised, re.escape(str(path)), "database or disk is full; what it held before is kept")
+        one_line(raised, re.escape(str(path)), "database or disk is full; its earlier content is unchanged")
         assert ledger.status("r") == before
         event.remove(ledger.database.engine, "begin", no_more)
         event.listen(ledger.database.engine, "begin", lambda c: c.exec_driver_sql("pragma max_page_count = 1000000"))
@@ -218,7 +219,7 @@ def test_not_a_ledger(tmp_path):
     for place, words in [
         (tmp_path / "text", "text: cannot be read: file is not a database"),
         (tmp_path, "unable to open database file"),
-        (tmp_path / "text" / "ledger.db", "its folder cannot be made"),
+        (tmp_path / "text" / "ledger.db", "its folder cannot be created"),
     ]:
         with pytest.raises(FedtideError) as raised:
             Ledger(place)

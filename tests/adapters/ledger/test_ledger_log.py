@@ -53,7 +53,7 @@ def test_what_nobody_looked_at_is_not_observed(ledger):
     assert select(ledger, "availability_windows") == windows
 
 
-def test_a_clock_set_back_ends_a_stretch(ledger):
+def test_a_clock_set_back_ends_a_window(ledger):
     write(ledger, "r", [[1]] * 4, began=[100.0, 110.0, 50.0, 60.0])
     assert select(ledger, "availability_log") == [("a", 50.0, 68.0, "r"), ("a", 100.0, 118.0, "r")]
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtide.adapters.coordinator import refuse_unheard
+from fedtide.adapters.coordinator import refuse_training_while_absent
 from fedtide.adapters.flower.settings import Settings, method_of, settings_of
 from fedtide.errors import FedtideError, InvalidInput, did_you_mean, require
-from fedtide.files import atomic
+from fedtide.files import write_text
 from fedtide.methods import CATALOGUE
 
 FRAMEWORKS = {
@@ -22,7 +22,7 @@ FRAMEWORKS = {
     "jax": ("fedtide[flower]", "jax"),
 }
 PROGRAM = "federation.py"
-_RATE = 0.5  # fits the model of the templates
+_RATE = 0.5  # suits the model of the templates
 
 
 class App(NamedTuple):
@@ -33,7 +33,7 @@ class App(NamedTuple):
 
     @property
     def state(self) -> Path:
-        """Where a try-out keeps all that it writes."""
+        """The folder that `fedtide deploy up` writes to."""
         return self.folder / "state"
 
     @property
@@ -41,18 +41,18 @@ class App(NamedTuple):
         return self.folder / "keys"
 
     def overridden(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Changes of the configuration as `flwr run` takes them: keys must stand in it, as they are spelled there."""
+        """Changes of the configuration for `flwr run`, with keys as spelled in it; it must contain all of them."""
         spelled = {_plain(key): key for key in self.config}
         missing = [key for key in changes if _plain(key) not in spelled]
         if missing:
             place = self.folder / "pyproject.toml"
             raise FedtideError(
-                f"{place}: [tool.flwr.app.config] has no key {missing[0]}; write one, to be set from here"
+                f"{place}: [tool.flwr.app.config] has no key {missing[0]}; add it, so that it can be overridden"
             )
         return {spelled[_plain(key)]: value for key, value in changes.items()}
 
     def settings(self, changes: Mapping[str, Any]) -> Settings:
-        """The settings with these changes; those and the method are checked."""
+        """The settings with these changes; checks them and the method."""
         config = {**self.config, **self.overridden(changes)}
         try:
             return _checked(config)
@@ -84,8 +84,7 @@ def write_app(folder: Path | str, method: str, framework: str, clients: Sequence
     _checked(_flat(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]))
     written = {"pyproject.toml": text, PROGRAM: (templates / f"{framework}.py.txt").read_text("utf-8")}
     for name, content in written.items():
-        with atomic(folder / name) as temporary:
-            temporary.write_text(content, "utf-8")
+        write_text(folder / name, content)
     return [folder / name for name in written]
 
 
@@ -108,13 +107,13 @@ def read_app(folder: Path | str) -> App:
     return App(folder, _flat(app["config"]))
 
 
-def ids_of(option: str, said: str) -> list[str]:
-    """A number for clients "0", "1", …; or their names, separated by commas."""
-    if re.fullmatch(r"\s*\d+\s*", said):
-        return [str(k) for k in range(int(said))]
-    names = [name.strip() for name in said.split(",")]
+def ids_of(option: str, text: str) -> list[str]:
+    """The clients "0", "1", … of a number, or their names separated by commas."""
+    if re.fullmatch(r"\s*\d+\s*", text):
+        return [str(k) for k in range(int(text))]
+    names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise InvalidInput(option, said, "a number, or names separated by commas")
+        raise InvalidInput(option, text, "a number, or names separated by commas")
     return names
 
 
@@ -124,21 +123,21 @@ def check_ids(clients: Sequence[str], option: str = "--clients") -> None:
     require(len(clients) > 0, option, 0, "1 or more")
     for client in clients:
         check_client(client)
-        require('"' not in client and "\\" not in client and "," not in client, "client", client, "without quotes")
+        require(not set(client) & set('"\\,'), "client", client, "without quotes, backslashes and commas")
     require(len(set(clients)) == len(clients), option, ",".join(clients), "different names")
 
 
 def _checked(config: Mapping[str, Any]) -> Settings:
     settings = settings_of(config)
-    refuse_unheard(method_of(config, np.ones(max(len(settings.ids), 1), int)))
+    refuse_training_while_absent(method_of(settings, np.ones(max(len(settings.ids), 1), int)))
     return settings
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in table.items():
-        found |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
-    return found
+        flat |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
+    return flat
 
 
 def _plain(key: str) -> str:
@@ -146,6 +145,6 @@ def _plain(key: str) -> str:
 
 
 def _name(folder: str) -> str:
-    """A name that Flower takes: a letter first, then letters, digits and hyphens, 32 at most."""
+    """A name that Flower accepts: letters, digits and hyphens, beginning with a letter, at most 32."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-").lower()
     return (name if name[:1].isalpha() else f"app-{name}").strip("-")[:32]

@@ -1,4 +1,4 @@
-"""What may listen where: set-ups that would let others in are refused before anything is started."""
+"""Checks that only the gateway listens beyond loopback; insecure setups are refused before anything is started."""
 
 import argparse
 import os
@@ -8,22 +8,21 @@ from pathlib import Path
 from fedtide.adapters.deploy.keys import Keys, is_loopback, public
 from fedtide.errors import FedtideError, require
 
-# They make SuperLink listen on further ports, on all addresses.
+# Variables that make SuperLink listen on additional ports, on all addresses.
 LISTENERS = ("FLWR_INTERNAL_GRPC_CONTROL_API", "FLWR_INTERNAL_GRPC_FLEET_API")
-_LOOPBACK = "a loopback address such as 127.0.0.1"
 _NODE = ("--host", "--superlink", "--health-server-address", "--auth-supernode-private-key")
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
-    """Refuses variables that open further ports."""
+    """Refuses variables that open additional ports."""
     for name in LISTENERS:
         if environment.get(name, "0") not in ("", "0"):
-            raise FedtideError(f"{name} = {environment[name]!r}: must be unset: it opens another port of SuperLink's")
+            raise FedtideError(f"{name} = {environment[name]!r}: must be unset: it opens another port of SuperLink")
 
 
 def check_loopback(option: str, host: str, why: str) -> None:
     """Refuses a host that others can reach."""
-    require(is_loopback(host), option, host, f"{_LOOPBACK}: {why}")
+    require(is_loopback(host), option, host, f"a loopback address such as 127.0.0.1: {why}")
 
 
 def check_private(path: Path) -> None:
@@ -33,31 +32,32 @@ def check_private(path: Path) -> None:
 
 
 def check_gateway(keys: Keys, superlink: str) -> None:
-    """Refuses a gateway without keys, or in front of a SuperLink that has a door of its own."""
-    check_loopback("--superlink", host_of("--superlink", superlink), "others reach it through the gateway alone")
+    """Refuses a gateway without keys, or a SuperLink that is reachable without it."""
+    check_loopback(
+        "--superlink", host_of("--superlink", superlink), "other machines must reach it through the gateway only"
+    )
     for path in (keys.ca, keys.certificate, keys.key):
         if not path.exists():
-            raise FedtideError(f"{path}: there is no such file; fedtide deploy keys makes it")
-    folder = keys.ca.parent / "clients"
-    if not any(folder.glob("*.pub")):
-        raise FedtideError(f"{folder}: there is no client's public key; fedtide deploy keys makes them")
+            raise FedtideError(f"{path}: there is no such file; fedtide deploy keys creates it")
+    if not any(keys.registered.glob("*.pub")):
+        raise FedtideError(f"{keys.registered}: there is no public key of a client; fedtide deploy keys creates them")
     check_private(keys.key)
 
 
 def check_nodes(node_keys: Sequence[Path]) -> None:
-    """Refuses to go without the clients' keys: anybody could be a client. The gateway reads them from one folder."""
-    require(len(node_keys) > 0, "node_keys", "none", "a key for each client: TLS alone lets everybody take part")
+    """Refuses TLS without clients' keys: anyone could be a client. The gateway reads them from one folder."""
+    require(len(node_keys) > 0, "node_keys", "none", "a key for each client: with TLS alone, anyone could be a client")
     folders = {path.parent for path in node_keys}
     require(len(folders) == 1, "node_keys", ", ".join(map(str, sorted(folders))), "in one folder")
     for path in node_keys:
         if not public(path).exists():
-            raise FedtideError(f"{public(path)}: there is no such file; fedtide deploy keys makes it")
-        if path.exists():  # on the client's machine, else
+            raise FedtideError(f"{public(path)}: there is no such file; fedtide deploy keys creates it")
+        if path.exists():  # otherwise it is on the client's machine
             check_private(path)
 
 
 def check_node(arguments: Sequence[str]) -> None:
-    """Refuses arguments of SuperNode's with which others could reach it, or read what it sends."""
+    """Refuses arguments with which others could reach a SuperNode, or read its messages."""
     guarded = (*_NODE, "--insecure")
     for word in arguments:
         name = word.partition("=")[0]
@@ -69,19 +69,19 @@ def check_node(arguments: Sequence[str]) -> None:
         parser.add_argument(option)
     parser.add_argument("--insecure", action="store_true")
     try:
-        said, _ = parser.parse_known_args(list(arguments))
+        options, _ = parser.parse_known_args(list(arguments))
     except argparse.ArgumentError as error:
         raise FedtideError(f"{error.argument_name}: {error.message}") from None
-    reached = "whoever reaches it takes this client's tasks"
-    check_loopback("--host", said.host or "127.0.0.1", reached)
-    if said.health_server_address:
-        host = host_of("--health-server-address", said.health_server_address)
+    reached = "anyone who can reach it can take this client's tasks"
+    check_loopback("--host", options.host or "127.0.0.1", reached)
+    if options.health_server_address:
+        host = host_of("--health-server-address", options.health_server_address)
         check_loopback("--health-server-address", host, "it is not encrypted")
-    if said.insecure and said.superlink:
-        why = "--insecure neither encrypts nor tells who answers; use --root-certificates"
-        check_loopback("--superlink", host_of("--superlink", said.superlink), why)
-    if said.auth_supernode_private_key:
-        key = Path(said.auth_supernode_private_key).expanduser()
+    if options.insecure and options.superlink:
+        why = "--insecure neither encrypts nor authenticates; use --root-certificates"
+        check_loopback("--superlink", host_of("--superlink", options.superlink), why)
+    if options.auth_supernode_private_key:
+        key = Path(options.auth_supernode_private_key).expanduser()
         if not key.exists():
             raise FedtideError(f"--auth-supernode-private-key = '{key}': there is no such file")
         check_private(key)

@@ -1,10 +1,10 @@
-"""The door of a federation: a program of its own, `python -P gateway.py`, that lets in what clients ask for, no more.
+"""The gateway of a federation, a separate program (`python -P gateway.py`) that forwards requests of clients only.
 
-Flower's SuperLink answers clients, operators (who start apps: programs that it and all clients run) and executors on
-one port, and asks operators for no key. So SuperLink listens on loopback, and the outside reaches this reverse proxy.
-It terminates TLS and forwards `POST` requests to the exact paths in ALLOWED, signed with a registered client's key;
-SuperLink checks them again. Anything else is refused before its body is read. Imports nothing of Fedtide, and nothing
-of Flower.
+Flower's SuperLink serves clients, operators (who start apps: programs that it and all clients run) and executors on
+one port, and requires no key from operators. So SuperLink listens on loopback, and other machines connect to this
+reverse proxy. It terminates TLS and forwards `POST` requests to the exact paths in ALLOWED that are signed with a
+registered client's key; SuperLink checks them again. All other requests are refused before their body is read. The
+program imports neither Fedtide nor Flower.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# What a SuperNode with a registered key asks for. Registering is the operator's: not here.
+# The requests of a SuperNode with a registered key. Registration is for operators, and not forwarded.
 ALLOWED = tuple(
     f"/v1/fleet/{what}"
     for what in (
@@ -43,20 +43,19 @@ ANSWERED = ("content-type", "flwr-version-incompatibility-message")  # headers o
 _REFRAMED = ("transfer-encoding", "upgrade", "trailer", "expect")  # SuperNodes send none of them
 
 MOST_BYTES = 16 * 2**20  # of a request: Flower cuts arrays into objects of 5 MiB
-DEADLINE = (
-    120.0  # seconds for a request, from the connection's beginning or the answer before, to the end of its answer
-)
-_UPSTREAM = 60.0  # of these, for SuperLink
-PER_KEY = 8  # requests of a client at a time: a SuperNode has four at most
-_CONNECTIONS = 1024  # of all; one address, or network of IPv6, has half of them at most
-_NETWORK = 64  # bits that one holder of IPv6 addresses has in common
+# Seconds for a request: from the start of the connection, or the previous response, to the end of its response.
+DEADLINE = 120.0
+_UPSTREAM = 60.0  # seconds of the deadline for SuperLink
+PER_KEY = 8  # parallel requests of a client; a SuperNode has at most four
+_CONNECTIONS = 1024  # in total; one address, or network of IPv6, has at most half of them
+_NETWORK = 64  # length of the IPv6 prefix that counts as one address
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class Refused(Exception):
-    """A request that is not forwarded; the status says all that the sender hears."""
+class NotForwarded(Exception):
+    """A request that is not forwarded; the sender gets only this status."""
 
     def __init__(self, status: int):
         super().__init__(status)
@@ -64,12 +63,12 @@ class Refused(Exception):
 
 
 class Gateway:
-    """The ASGI application: what comes from outside, and may go to SuperLink.
+    """The ASGI application, which forwards permitted requests to SuperLink.
 
     Args:
       superlink: "host:port" of the SuperLink, on loopback.
       ca: the authority that signed its certificate.
-      clients: folder of the registered clients' public keys, NAME.pub; looked at again when it changes.
+      clients: folder of the registered clients' public keys, NAME.pub; read again when it changes.
     """
 
     def __init__(self, superlink: str, ca: Path | str, clients: Path | str):
@@ -78,7 +77,7 @@ class Gateway:
         self._upstream = httpx.AsyncClient(
             base_url=f"https://{superlink}",
             verify=ssl.create_default_context(cafile=ca),
-            trust_env=False,  # no proxy between the two
+            trust_env=False,  # no proxy to SuperLink
             follow_redirects=False,
             timeout=_UPSTREAM,
             limits=httpx.Limits(max_connections=256, keepalive_expiry=2.0),  # SuperLink closes idle ones after 5 s
@@ -92,7 +91,7 @@ class Gateway:
             headers = _single(scope["headers"])
             key = self._keys.signer(headers)
             status, answered, body = await self._forwarded(path, headers, key, receive)
-        except Refused as refused:
+        except NotForwarded as refused:
             await _answer(send, refused.status, [(b"connection", b"close")], b"")
         else:
             await _answer(send, status, answered, body)
@@ -102,7 +101,7 @@ class Gateway:
     ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         length = _length(headers)
         if self._busy[key] >= PER_KEY:
-            raise Refused(503)
+            raise NotForwarded(503)
         self._busy[key] += 1
         try:
             body = await _body(receive, length)
@@ -111,9 +110,9 @@ class Gateway:
                 answer = await self._upstream.post(path, content=body, headers=kept)
             return answer.status_code, _raw(ANSWERED, answer.headers), answer.content
         except TimeoutError:
-            raise Refused(504) from None
+            raise NotForwarded(504) from None
         except httpx.HTTPError:
-            raise Refused(503) from None  # SuperNodes ask again
+            raise NotForwarded(503) from None  # SuperNodes retry
         finally:
             self._busy[key] -= 1
             if not self._busy[key]:
@@ -121,22 +120,22 @@ class Gateway:
 
 
 def allowed(scope: Mapping[str, Any]) -> str:
-    """The path of ALLOWED that is asked for, byte for byte: nothing is decoded and nothing is normalised."""
-    asked = next((path for path in ALLOWED if path.encode() == scope["raw_path"]), None)
-    if asked is None or scope["method"] != "POST" or scope["query_string"]:
-        raise Refused(404)
-    return asked
+    """The requested path, if it is in ALLOWED byte for byte: nothing is decoded or normalised."""
+    requested = next((path for path in ALLOWED if path.encode() == scope["raw_path"]), None)
+    if requested is None or scope["method"] != "POST" or scope["query_string"]:
+        raise NotForwarded(404)
+    return requested
 
 
 def _single(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name; one that is there twice could mean one thing here and another to SuperLink."""
-    found: dict[str, str] = {}
+    """Headers by name. Duplicates are refused: SuperLink could interpret them differently."""
+    headers: dict[str, str] = {}
     for raw, value in pairs:
         name = raw.decode("latin-1").lower()
-        if name in _REFRAMED or (name in found and name in (*HEADERS, "content-length")):
-            raise Refused(400)
-        found[name] = value.decode("latin-1")
-    return found
+        if name in _REFRAMED or (name in headers and name in (*HEADERS, "content-length")):
+            raise NotForwarded(400)
+        headers[name] = value.decode("latin-1")
+    return headers
 
 
 def _raw(names: Iterable[str], headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
@@ -144,12 +143,12 @@ def _raw(names: Iterable[str], headers: Mapping[str, str]) -> list[tuple[bytes, 
 
 
 def _length(headers: Mapping[str, str]) -> int:
-    said = headers.get("content-length", "")
-    if not (said.isascii() and said.isdecimal() and len(said) < 12):
-        raise Refused(411)
-    if int(said) > MOST_BYTES:
-        raise Refused(413)
-    return int(said)
+    text = headers.get("content-length", "")
+    if not (text.isascii() and text.isdecimal() and len(text) < 12):
+        raise NotForwarded(411)
+    if int(text) > MOST_BYTES:
+        raise NotForwarded(413)
+    return int(text)
 
 
 async def _body(receive: Receive, length: int) -> bytes:
@@ -158,7 +157,7 @@ async def _body(receive: Receive, length: int) -> bytes:
         event = await receive()
         body += event.get("body", b"")
         if event["type"] != "http.request" or len(body) > length:
-            raise Refused(400)  # it has gone
+            raise NotForwarded(400)  # the sender disconnected, or sent more than announced
         if not event.get("more_body", False):
             return bytes(body)
 
@@ -174,57 +173,57 @@ class _Keys:
 
     def __init__(self, folder: Path):
         self._folder = folder
-        self._read: dict[str, tuple[int, int, int]] | None = None  # the files that were read, as they were then
+        self._read: dict[str, tuple[int, int, int]] | None = None  # state of the files when they were read
         self._known: dict[bytes, ec.EllipticCurvePublicKey] = {}
 
     def signer(self, headers: Mapping[str, str]) -> bytes:
-        """The registered key that has signed a request, as Flower does: its time."""
+        """The registered key that signed a request. As in Flower, the signature is that of its timestamp."""
         try:
             key, signature = (base64.b64decode(headers[name], validate=True) for name in (SIGNED[0], SIGNED[2]))
-            whole = self._look()
-            if key not in self._known and not whole:
-                raise Refused(503)  # it may be in a file that cannot be read now: SuperNodes ask again
+            complete = self._update()
+            if key not in self._known and not complete:
+                raise NotForwarded(503)  # the key may be in an unreadable file: SuperNodes retry
             self._known[key].verify(signature, headers[SIGNED[1]].encode("ascii"), ec.ECDSA(hashes.SHA256()))
         except (KeyError, ValueError, binascii.Error, InvalidSignature):
-            raise Refused(404) from None  # at 401 a SuperNode would end without a word
+            raise NotForwarded(404) from None  # with 401 a SuperNode would end without a message
         except OSError:
-            raise Refused(503) from None  # the folder cannot be read now
+            raise NotForwarded(503) from None  # the folder cannot be read
         return key
 
-    def _look(self) -> bool:
-        """Whether all files could be read. Where one could not, the next request looks again."""
-        found = self._files()
-        if found == self._read:
+    def _update(self) -> bool:
+        """Reads changed keys; returns whether all files could be read. If not, the next request tries again."""
+        files = self._files()
+        if files == self._read:
             return True
-        known, whole = {}, True
-        for name in found:
+        known, complete = {}, True
+        for name in files:
             try:
                 key = serialization.load_ssh_public_key((self._folder / name).read_bytes())
             except (ValueError, UnsupportedAlgorithm, FileNotFoundError):
-                continue  # it is no key, or has gone meanwhile
+                continue  # not a key, or deleted in the meantime
             except OSError:
-                whole = False
+                complete = False
                 continue
             if isinstance(key, ec.EllipticCurvePublicKey):
                 forms = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
                 known[key.public_bytes(*forms)] = key
-        self._known, self._read = known, found if whole else None
-        return whole
+        self._known, self._read = known, files if complete else None
+        return complete
 
     def _files(self) -> dict[str, tuple[int, int, int]]:
-        """What tells a file from what it was: the folder does not change where one is written."""
-        found = {}
+        """Time, size and inode of each file; the folder's own time does not change when a file is overwritten."""
+        files = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 if entry.name.endswith(".pub"):
                     with contextlib.suppress(FileNotFoundError):
-                        said = entry.stat()
-                        found[entry.name] = said.st_mtime_ns, said.st_size, said.st_ino
-        return found
+                        status = entry.stat()
+                        files[entry.name] = status.st_mtime_ns, status.st_size, status.st_ino
+        return files
 
 
 class _Connection(H11Protocol):
-    """A connection that is ended where a request takes longer than it may, in whatever part."""
+    """A connection that is aborted if a request exceeds the deadline, in any phase."""
 
     _end: asyncio.TimerHandle | None = None
 
@@ -233,7 +232,7 @@ class _Connection(H11Protocol):
         self._begin()
 
     def on_response_complete(self) -> None:
-        self._begin()  # before the next request, which may be here already
+        self._begin()  # before the next request, which may have arrived already
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -248,7 +247,7 @@ class _Connection(H11Protocol):
 
 
 class Door(socket.socket):
-    """A listening socket on which one address cannot have all connections. They count from the first packet on."""
+    """A listening socket that limits the connections of an address, from the TCP handshake on."""
 
     most = _CONNECTIONS
 
@@ -261,13 +260,13 @@ class Door(socket.socket):
         who = holder(address[0])
         if self.held.total() >= self.most or self.held[who] >= self.most // 2:
             accepted.close()
-            raise ConnectionAbortedError  # which asyncio takes for a caller that has gone
+            raise ConnectionAbortedError  # asyncio treats it as a client that disconnected
         self.held[who] += 1
-        return _Held(accepted, self.held, who), address
+        return _HeldConnection(accepted, self.held, who), address
 
 
-class _Held(socket.socket):
-    """A connection that counts until it is closed."""
+class _HeldConnection(socket.socket):
+    """A connection that is counted until it is closed."""
 
     def __init__(self, accepted: socket.socket, held: Counter[str], holder: str):
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
@@ -290,7 +289,7 @@ def holder(address: str) -> str:
 
 
 def doors(host: str, port: int) -> list[Door]:
-    """Listening sockets: one for each address that the host has."""
+    """Listening sockets, one for each address of the host."""
     made: list[Door] = []
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         door = Door(family, kind, protocol)
@@ -318,18 +317,20 @@ def main() -> None:
     for option in ("--host", "--superlink", "--ca", "--certificate", "--key", "--clients"):
         parser.add_argument(option, required=True)
     parser.add_argument("--port", type=int, required=True)
-    said = parser.parse_args()
+    options = parser.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * _CONNECTIONS
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     try:
-        listening = doors(said.host, said.port)
+        listening = doors(options.host, options.port)
     except OSError as error:
-        parser.exit(1, f"error: {said.host}:{said.port}: {error.strerror}\n")
-    print(f"clients connect to {said.host}:{said.port}; SuperLink is at {said.superlink}", flush=True)
-    server(Gateway(said.superlink, said.ca, said.clients), said.certificate, said.key).run(sockets=list(listening))
+        parser.exit(1, f"error: {options.host}:{options.port}: {error.strerror}\n")
+    print(f"clients connect to {options.host}:{options.port}; SuperLink is at {options.superlink}", flush=True)
+    server(Gateway(options.superlink, options.ca, options.clients), options.certificate, options.key).run(
+        sockets=list(listening)
+    )
 
 
 if __name__ == "__main__":

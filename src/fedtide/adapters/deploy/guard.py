@@ -1,8 +1,11 @@
-"""Ends the processes of a try-out whose own process was killed: `python -IS guard.py`, fed through a pipe.
+"""Ends the processes of a federation whose own process was killed: `python -IS guard.py`, controlled through a pipe.
 
-Reads "+GROUP" and "-GROUP" lines; when the pipe closes, whoever wrote them is gone, and so are these groups soon.
-Run as a file, not as a module: it starts at once, and holds no memory worth speaking of.
+Reads lines "+GROUP" and "-GROUP". The pipe closes when its writer ends; the guard then ends these process groups.
+It runs as a file, not as a module, so it starts quickly and needs little memory.
 """
+
+# No supported way: Flower's `--parent-pid` ends SuperExec and apps with their parent, but SuperLink and SuperNode
+# have no such option, and Linux's PR_SET_PDEATHSIG reaches neither their children nor other systems.
 
 import contextlib
 import os

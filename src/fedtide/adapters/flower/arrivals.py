@@ -1,13 +1,13 @@
-"""Replies as they arrive: one that comes in slowly delays itself, and nobody else.
+"""Receives replies as they arrive, so that a slow reply delays no other.
 
-A node announces its reply first and sends its objects then, at its own pace. Flower's `Grid.pull_messages` takes all
-announced replies and waits, one after the other, until each is whole: for up to two hours. Nor can it be asked for one
-reply at a time: each question is a request, several hundred for each look, and what was once taken cannot be asked for
-again. So replies are taken with the client that is within Flower's grid, whose requests return at once, and objects
-that are not there yet are asked for again at the next look.
+A node announces its reply first and then sends its objects at its own pace. Flower's `Grid.pull_messages` takes all
+announced replies and waits for each in turn until it is complete, for up to two hours. Pulling replies one at a time
+would need a request per message in every poll, and a reply that has been taken cannot be pulled again. Therefore this
+module uses the client inside Flower's grid, whose requests return immediately, and asks for missing objects again in
+the next poll.
 
-Many replies take the server longer to fetch than one look, and longer than the deadline. Whose reply lies whole at
-SuperLink has answered: `behind` says whether there may be such ones, and `catch_up` fetches them.
+Fetching many replies can take longer than one poll, and longer than the deadline. A client whose reply is complete at
+SuperLink has answered in time: `behind` tells whether there may be such replies, and `catch_up` fetches them.
 """
 
 import time
@@ -23,27 +23,27 @@ from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.superlink.grid import HttpGrid
 
-_LOOK = 2.0  # seconds of a look, at most: then announcements and the deadline are looked at again
-_AT_ONCE = 2  # requests for objects, as many as Flower makes: more of them load SuperLink and gain nothing
+_POLL = 2.0  # seconds that a poll may last; announcements and the deadline are checked in between
+_AT_ONCE = 2  # parallel requests for objects, as in Flower; more would only load SuperLink
 
 
 class Arrived(NamedTuple):
-    """A reply, by the id of the question; without a message there is a reason, in the ledger's words."""
+    """The reply to the request with this id, or the reason for its absence as in the ledger."""
 
-    question: str
+    request: str
     message: Message | None
     reason: str | None = None
 
 
 class _Announced:
-    """A reply of which not all objects are here."""
+    """An announced reply whose objects have not all been fetched."""
 
-    def __init__(self, question: str, reply: str, objects: Iterable[str]):
-        self.question, self.reply = question, reply
+    def __init__(self, request: str, reply: str, objects: Iterable[str]):
+        self.request, self.reply = request, reply
         self.missing = dict.fromkeys(objects)  # in order, each once
         self.contents: dict[str, bytes] = {}
-        self.waits = False  # for its client: an object was not at SuperLink when it was last asked for
-        self.gone = False  # SuperLink has forgotten objects
+        self.waits = False  # for its client: the last object asked for was not at SuperLink yet
+        self.gone = False  # SuperLink no longer has its objects
 
     def take(self, key: str, answer: PullObjectResponse) -> None:
         if not answer.object_found:
@@ -56,55 +56,48 @@ class _Announced:
 
 
 class Arrivals:
-    """Takes replies from Flower's grid. Other grids than that of real processes are asked as they are."""
+    """Receives replies from Flower's grid; grids other than that of real processes through their public method."""
 
     def __init__(self, grid: Any, clock: Callable[[], float] = time.monotonic):
         self.grid, self.clock = grid, clock
-        self._announced: dict[str, _Announced] = {}  # by question
+        self._announced: dict[str, _Announced] = {}  # by request
 
-    def look(self, questions: Sequence[str]) -> list[Arrived]:
-        """Replies to these questions that have come in whole since the last look. Others are dropped."""
+    def poll(self, requests: Sequence[str]) -> list[Arrived]:
+        """Replies to these requests that were completed since the last poll. Replies to other requests are dropped."""
         if not isinstance(self.grid, HttpGrid):
-            found: Iterable[Message] = self.grid.pull_messages(list(questions)) if questions else ()
-            return [Arrived(message.metadata.reply_to_message_id, message) for message in found]
-        for question in self._announced.keys() - set(questions):
-            self._confirm(self._announced.pop(question))
-        self._take([question for question in questions if question not in self._announced])
+            replies: Iterable[Message] = self.grid.pull_messages(list(requests)) if requests else ()
+            return [Arrived(message.metadata.reply_to_message_id, message) for message in replies]
+        for request in self._announced.keys() - set(requests):
+            self._confirm(self._announced.pop(request))
+        self._take([request for request in requests if request not in self._announced])
         for one in self._announced.values():
             one.waits = False
-        return self._fetched(questions)
+        return self.catch_up(requests)
 
-    def behind(self, questions: Collection[str]) -> bool:
-        """Whether replies to these questions are announced that have not been asked for what they lack."""
-        return bool(self._ready(questions))
+    def behind(self, requests: Collection[str]) -> bool:
+        """Whether announced replies to these requests have missing objects that have not been asked for."""
+        return bool(self._ready(requests))
 
-    def catch_up(self, questions: Collection[str]) -> list[Arrived]:
-        """Of the replies of which that is so, those that have been fetched now."""
-        return self._fetched(questions)
-
-    def _take(self, questions: Sequence[str]) -> None:
-        if not questions:
+    def _take(self, requests: Sequence[str]) -> None:
+        if not requests:
             return
-        answer = self.grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=questions))
+        answer = self.grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=requests))
         for reply, tree in zip(answer.messages_list, answer.message_object_trees, strict=True):
-            question = reply.metadata.reply_to_message_id
+            request = reply.metadata.reply_to_message_id
             objects = (node.object_id for node in iterate_object_tree(tree))
-            self._announced[question] = _Announced(question, reply.metadata.message_id, objects)
+            self._announced[request] = _Announced(request, reply.metadata.message_id, objects)
 
-    def _ready(self, questions: Collection[str]) -> list[_Announced]:
-        """Replies that do not wait for their clients. Those that lack least come first: what was begun is finished, and
-        one with countless objects waits for the others."""
-        announced = (self._announced[question] for question in questions if question in self._announced)
+    def _ready(self, requests: Collection[str]) -> list[_Announced]:
+        """Replies that do not wait for their clients, those with the fewest missing objects first: a reply with very
+        many objects does not delay the others."""
+        announced = (self._announced[request] for request in requests if request in self._announced)
         return sorted((one for one in announced if not one.waits), key=lambda one: len(one.missing))
 
-    def _fetched(self, questions: Collection[str]) -> list[Arrived]:
-        """Replies that are whole now, or never will be."""
+    def catch_up(self, requests: Collection[str]) -> list[Arrived]:
+        """Fetches these objects; returns the replies that are complete, or cannot be completed."""
         arrived: list[Arrived] = []
-        ready = self._ready(questions)
-        if not ready:
-            return arrived
-        end = self.clock() + _LOOK
-        # No thread waits for a client: SuperLink answers at once, also that an object is not there.
+        ready, end = self._ready(requests), self.clock() + _POLL
+        # No thread waits for a client: SuperLink answers immediately, even if an object is missing.
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
             while ready:
@@ -114,7 +107,7 @@ class Arrivals:
                 for one in dict.fromkeys(one for one, _ in batch):
                     if one.gone or not one.missing:
                         arrived.append(_opened(one))
-                        self._confirm(self._announced.pop(one.question))
+                        self._confirm(self._announced.pop(one.request))
                 ready = [one for one in ready if one.missing and not one.waits and not one.gone]
                 if self.clock() >= end:
                     break
@@ -127,7 +120,7 @@ class Arrivals:
         return self.grid._runtime_client.PullObject(wanted)
 
     def _confirm(self, one: _Announced) -> None:
-        """Lets SuperLink forget the reply."""
+        """Allows SuperLink to delete the reply."""
         done = ConfirmMessageReceivedRequest(
             node=self.grid.node, run_id=self.grid.run.run_id, message_object_id=one.reply
         )
@@ -136,11 +129,11 @@ class Arrivals:
 
 def _opened(one: _Announced) -> Arrived:
     if one.gone:
-        return Arrived(one.question, None, "no-reply:it was not sent to its end")
+        return Arrived(one.request, None, "no-reply:it was not sent to its end")
     try:
         message = inflate_object_from_contents(one.reply, one.contents)
-    except Exception as error:  # whatever a client sends
-        return Arrived(one.question, None, f"refused:it cannot be read: {error!r:.100}")
+    except Exception as error:  # clients may send anything
+        return Arrived(one.request, None, f"refused:it cannot be read: {error!r:.100}")
     if not isinstance(message, Message):
-        return Arrived(one.question, None, f"refused:{type(message).__name__} is not a reply")
-    return Arrived(one.question, message)
+        return Arrived(one.request, None, f"refused:{type(message).__name__} is not a reply")
+    return Arrived(one.request, message)

@@ -1,4 +1,4 @@
-"""What a client's reply must be before it counts. Each check is a pure function; what fails has a reason in words."""
+"""Checks of clients' replies, as pure functions. A failed check raises `Refused` with the reason."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,72 +9,68 @@ import numpy as np
 from flwr.app import Message
 
 from fedtide.adapters.coordinator import Shapes, Update
-from fedtide.adapters.flower.messages import Reply, read_reply, size_of
+from fedtide.adapters.flower.messages import Order, Reply, read_reply, size_of
 from fedtide.adapters.flower.settings import CheckSettings
-from fedtide.adapters.trees import named, tree_of
 from fedtide.errors import FedtideError
+from fedtide.simulation.trees import named, tree_of
 
 _MOST_STEPS = 10**9
-_SPARE = 2**20  # bytes that a reply may have beyond its arrays
-_MOST = 1e30  # of a loss or a rate: sums of such are finite in single precision
-_WORDS = 400  # characters of a reason
+_SPARE = 2**20  # bytes of a reply besides its arrays
+_MOST = 1e30  # of a loss or a rate: sums are then finite in single precision
+_LONGEST = 400  # characters of a reason
 
 
 class Refused(FedtideError):
-    """A reply that does not count. The reason is one short line, whatever the client wrote."""
+    """A reply that cannot be used. The reason is one short line, whatever the client sent."""
 
     def __init__(self, why: str):
-        super().__init__(" ".join(why.split())[:_WORDS])
+        super().__init__(" ".join(why.split())[:_LONGEST])
 
 
-class Expected(NamedTuple):
-    """What a reply must fit."""
+class LostMemory(Refused):
+    """The client no longer has its state."""
 
-    kind: str
-    round: int
-    nonce: str
-    client: str
-    examples: int  # as enrolled; 0: unknown
+
+class ExpectedReply(NamedTuple):
+    """What a train reply must match."""
+
     shapes: tuple[tuple[int, ...], ...]  # of the model's arrays
     exchanged: Shapes
     rows: bool  # whether rows are sent
-    change: bool = False  # whether the model tells what this round's steps changed, and nothing else
+    change: bool = False  # whether the model's difference is only the change of this round's steps
 
 
-def most_bytes(limits: CheckSettings, expected: Expected, model: int) -> int:
-    """The largest reply: as configured, or a model of so many bytes, what else the method sends, and some room."""
+def most_bytes(limits: CheckSettings, expected: ExpectedReply, model: int) -> int:
+    """The largest size of a reply: as configured, else the model (in bytes), the method's other arrays and a margin."""
     if limits.most_bytes is not None:
         return limits.most_bytes
-    exchanged = expected.exchanged
-    parts = [exchanged.message, exchanged.mass, *([exchanged.row] * 2 if expected.rows else [])]
-    size = sum(leaf.size * leaf.dtype.itemsize for part in parts for leaf in jax.tree.leaves(part))
-    return size + model + _SPARE
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(_wanted(expected))) + model + _SPARE
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Whatever a client sends must not stop the server: any error within is a `Refused`."""
+    """Turns any error into `Refused`: nothing that a client sends may stop the server."""
     try:
         yield
     except Refused:
         raise
     except Exception as error:
-        raise Refused(f"malformed ({_words(error)})") from None
+        words = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+        raise Refused(f"malformed ({words})") from None
 
 
-def opened(message: Message, expected: Expected, limit: int) -> Reply:
-    """The reply in a message, if it is one to what was asked; raises `Refused` otherwise."""
+def opened(message: Message, order: Order, limit: int) -> Reply:
+    """The reply in a message; raises `Refused` unless it answers this order."""
     with guarded():
         size = size_of(message)
-    if size > limit:
-        raise Refused(f"{size:,} bytes where at most {limit:,} are allowed")
-    with guarded():
+        if size > limit:
+            raise Refused(f"{size:,} bytes where at most {limit:,} are allowed")
         reply = read_reply(message)
     if reply.refusal:
-        raise Refused(str(reply.refusal))
-    if expected.client and reply.client != expected.client:
-        raise Refused(f"answers as client {str(reply.client)!r:.60}, asked was {expected.client!r}")
-    if (reply.kind, reply.round, reply.nonce) != (expected.kind, expected.round, expected.nonce):
+        raise (LostMemory if reply.memory_lost is True else Refused)(str(reply.refusal))
+    if order.client and reply.client != order.client:
+        raise Refused(f"answers as client {str(reply.client)!r:.60}, the order was for {order.client!r}")
+    if (reply.kind, reply.round, reply.nonce) != (order.kind, order.round, order.nonce):
         raise Refused(f"a replayed answer: to '{reply.kind!s:.20}' of round {reply.round!s:.20}")
     return reply
 
@@ -84,8 +80,9 @@ def loss_of(reply: Reply) -> float:
     return _finite(reply, "loss")
 
 
-def update_of(reply: Reply, w: np.ndarray, expected: Expected, limits: CheckSettings) -> Update:
-    """The update in a train reply to the model w [d]; raises `Refused` where it cannot be one."""
+def update_of(reply: Reply, w: np.ndarray, expected: ExpectedReply, enrolled: int, limits: CheckSettings) -> Update:
+    """The update in a train reply to the model w [d]; raises `Refused` if it is invalid. `enrolled`: the client's
+    number of examples, 0 if unknown."""
     with np.errstate(over="ignore"):
         delta = w - _model(reply, w, expected)
     if not np.isfinite(delta).all():
@@ -96,8 +93,8 @@ def update_of(reply: Reply, w: np.ndarray, expected: Expected, limits: CheckSett
     steps, examples = (_whole(reply, name) for name in ("steps", "examples"))
     if steps > _MOST_STEPS:
         raise Refused(f"{steps} steps")
-    if expected.examples and examples != expected.examples:
-        raise Refused(f"{examples} examples, enrolled with {expected.examples}")
+    if enrolled and examples != enrolled:
+        raise Refused(f"{examples} examples, enrolled with {enrolled}")
     loss, rate = _finite(reply, "loss"), _finite(reply, "rate")
     parts = {name: _part(reply, name, like) for name, like in _wanted(expected).items()}
     mass = parts["mass"]
@@ -114,9 +111,9 @@ def update_of(reply: Reply, w: np.ndarray, expected: Expected, limits: CheckSett
 def outliers(updates: Mapping[int, Update], times: float | None, norms: bool = True) -> dict[int, str]:
     """Reasons against updates far from the round's median, by client: in norm, rate, mass of a step, message or rows.
 
-    Norms are left out where clients send more than this round's change: who was long away may send much. Rows are
-    measured before and after together: newcomers' change a lot where those of the others have come to rest.
-    A lone client has nothing to be compared with, and of two none is the odd one: three or more are compared.
+    Norms are not compared if clients send more than this round's change, which can be large after a long absence. The
+    norms of a row before and after training are added: rows of new clients change much more than converged ones. At
+    least three values are compared, as the median of two does not tell which of them is the outlier.
     """
     worked = {k: u for k, u in updates.items() if u.steps > 0}
     if times is None:
@@ -128,23 +125,23 @@ def outliers(updates: Mapping[int, Update], times: float | None, norms: bool = T
         "message norm": {k: _norm_of(u.message) for k, u in updates.items()},
         "row norm": {k: _norm_of(u.before) + _norm_of(u.after) for k, u in updates.items()},
     }
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for what, values in measures.items():
         median = float(np.median(list(values.values()))) if len(values) >= 3 else 0.0
         for client, value in values.items():
-            small = what in ("rate", "mass of a step") and value * times < median  # it is divided by
+            small = what in ("rate", "mass of a step") and value * times < median  # it is a divisor
             if median > 0 and (value > times * median or small):
-                found.setdefault(client, f"a {what} of {value:.3g} where the median is {median:.3g}")
-    return found
+                reasons.setdefault(client, f"a {what} of {value:.3g} where the median is {median:.3g}")
+    return reasons
 
 
 def sound(before: Any, after: Any) -> bool:
-    """Whether all that was finite in a tree of arrays still is."""
+    """Whether all values of a tree of arrays that were finite still are."""
     pairs = zip(named(before).values(), named(after).values(), strict=True)
     return not any((np.isfinite(old) & ~np.isfinite(new)).any() for old, new in pairs if old.dtype.kind == "f")
 
 
-def _model(reply: Reply, w: np.ndarray, expected: Expected) -> np.ndarray:
+def _model(reply: Reply, w: np.ndarray, expected: ExpectedReply) -> np.ndarray:
     shapes = [array.shape for array in reply.arrays]
     if len(shapes) != len(expected.shapes):
         raise Refused(f"{len(shapes)} arrays where {len(expected.shapes)} are expected")
@@ -157,16 +154,15 @@ def _model(reply: Reply, w: np.ndarray, expected: Expected) -> np.ndarray:
     return w_k
 
 
-def _wanted(expected: Expected) -> dict[str, Any]:
+def _wanted(expected: ExpectedReply) -> dict[str, Any]:
     exchanged = expected.exchanged
     wanted = {"message": exchanged.message, "mass": exchanged.mass}
     return wanted | ({"before": exchanged.row, "after": exchanged.row} if expected.rows else {})
 
 
 def _part(reply: Reply, name: str, like: Any) -> Any:
-    found = dict(reply.parts.get(name, {}))
     try:
-        tree = tree_of(like, found)
+        tree = tree_of(like, reply.parts.get(name, {}))
     except FedtideError as error:
         raise Refused(f"{name}: {error}") from None
     for leaf, array in named(tree).items():
@@ -194,9 +190,5 @@ def _norm(delta: np.ndarray) -> float:
 
 
 def _norm_of(tree: Any) -> float:
-    """Of its numbers; what counts rounds is left out."""
+    """The norm of its floating-point leaves; counters are integers."""
     return float(np.sqrt(sum(_norm(leaf) ** 2 for leaf in named(tree).values() if leaf.dtype.kind == "f")))
-
-
-def _words(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:160]

@@ -1,8 +1,10 @@
-"""The client app: what a device does when the server asks."""
+"""The client app: how a device answers the server's orders."""
 
+import functools
+import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,29 +15,29 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedtide.adapters.coordinator import refuse_unheard, sends_rows, shapes
+from fedtide.adapters.coordinator import refuse_training_while_absent, sends_rows, shapes
 from fedtide.adapters.flower.memory import ClientMemory, MemoryLost
 from fedtide.adapters.flower.messages import Order, Reply, read_order, reply_message
-from fedtide.adapters.flower.settings import PLACE, method_of, settings_of, tables
+from fedtide.adapters.flower.settings import PLACE, method_of, settings_of
 from fedtide.adapters.problem import ProblemTrainer
 from fedtide.adapters.rounds import Round
-from fedtide.adapters.training import Answer, Arrays, Evaluate, Examples, Functions, Gradients, Trainer
-from fedtide.adapters.trees import named, tree_of, zeros
+from fedtide.adapters.training import Evaluate, Examples, Functions, Gradient, Gradients, Loss, Train, Trainer
 from fedtide.errors import FedtideError, require
 from fedtide.experiments.build import named_problem
-from fedtide.simulation.cache import use_persistent_cache
+from fedtide.simulation.cores import use_persistent_cache
 from fedtide.simulation.setup import fitted
+from fedtide.simulation.trees import named, tree_of, zeros
 from fedtide.types import Population, Problem
 
 Config = Mapping[str, Any]
 
 
 def client(
-    train: Callable[[Arrays, Round], Answer] | None = None,
+    train: Train | None = None,
     evaluate: Evaluate | None = None,
     *,
-    gradient: Callable[[Arrays, np.ndarray, Round], tuple[float, Sequence[np.ndarray]]] | None = None,
-    loss: Callable[[Arrays, np.ndarray, Round], float] | None = None,
+    gradient: Gradient | None = None,
+    loss: Loss | None = None,
     examples: Examples | None = None,
 ) -> ClientApp:
     """A client app around functions in any framework. Models are lists of arrays, in the server's order.
@@ -43,17 +45,17 @@ def client(
     Args:
       train: `(arrays, round) -> Answer(arrays, examples, steps, loss)`: your own loop, with the helpers of `round`.
       evaluate: `(arrays, round) -> {"loss": …, "accuracy": …}` on the client's own samples.
-      gradient: in place of train, `(arrays, samples, round) -> (loss, gradients)` of a minibatch: Fedtide takes the
-        steps, so that every solver works. Samples are numbered 0 … examples − 1.
-      loss: `(arrays, samples, round) -> loss`, where that is cheaper than a gradient.
-      examples: how many samples the client has, or `(round) -> number`. `round.node` is the node configuration.
+      gradient: instead of train, `(arrays, samples, round) -> (loss, gradients)` of a minibatch. Fedtide takes the
+        steps, so every solver works. Samples are numbered 0 … examples − 1.
+      loss: `(arrays, samples, round) -> loss`, if that is cheaper than a gradient.
+      examples: the client's number of samples, or `(round) -> number`. `round.node` is the node configuration.
     """
-    require((train is None) != (gradient is None), "client", "train and gradient", "given one of the two")
-    if gradient is None:
-        assert train is not None
-        require(loss is None, "loss", loss, "left out: it goes with gradient=")
+    require((train is None) != (gradient is None), "client", "train and gradient", "exactly one of the two")
+    if train is not None:
+        require(loss is None, "loss", loss, "omitted: it requires gradient=")
         trainer: Trainer = Functions(train, evaluate, examples)
     else:
+        assert gradient is not None
         if examples is None:
             raise FedtideError("examples = None: must be given with gradient=")
         trainer = Gradients(gradient, loss, evaluate, examples)
@@ -61,36 +63,35 @@ def client(
 
 
 def client_of(problem: Problem | None = None) -> ClientApp:
-    """A client of a Fedtide problem (`problem.*` of the configuration where none is given): it trains on the same
-    minibatches as in the simulator. Which client it is, `partition-id` in the node configuration says."""
-    known: dict[str, Problem] = {}
+    """A client of a Fedtide problem (`problem.*` of the configuration if none is given), which trains on the same
+    minibatches as in the simulator. `partition-id` in the node configuration is the number of the client."""
+
+    @functools.cache
+    def configured(written: str) -> ProblemTrainer:
+        return ProblemTrainer(named_problem(json.loads(written), PLACE))
 
     def trainer(config: Config) -> Trainer:
-        if problem is not None:
-            return ProblemTrainer(problem)
-        key = repr(sorted(tables(config).problem.items(), key=str))
-        if key not in known:
-            known[key] = named_problem(tables(config).problem, PLACE)
-        return ProblemTrainer(known[key])
+        return ProblemTrainer(problem) if problem is not None else configured(json.dumps(settings_of(config).problem))
 
     return app_of(trainer)
 
 
 def app_of(trainer: Callable[[Config], Trainer]) -> ClientApp:
-    """The Flower app of a client that works so."""
+    """The Flower app of a client with this trainer."""
     app = ClientApp()
 
     def handle(message: Message, context: Context) -> Message:
-        _keep_compiled()
+        _use_cache()
         order, config = read_order(message), context.run_config
-        said = (order.kind, order.round, order.nonce)
+        header = (order.kind, order.round, order.nonce)
         name = ""
         try:
             name = client_id(context.node_config)
             reply = _work(trainer(config), order, name, config, context.node_config)
             return reply_message(reply._replace(client=name), message)
         except FedtideError as error:
-            return reply_message(Reply(*said, name, refusal=" ".join(str(error).split())[:400]), message)
+            why, lost = " ".join(str(error).split())[:400], isinstance(error, MemoryLost)
+            return reply_message(Reply(*header, name, refusal=why, memory_lost=lost), message)
 
     for action in ("hello", "here", "loss"):
         app.query(action)(handle)
@@ -99,8 +100,8 @@ def app_of(trainer: Callable[[Config], Trainer]) -> ClientApp:
     return app
 
 
-def _keep_compiled() -> None:
-    """What is compiled once must last: where there is a process for each message, also what is small."""
+def _use_cache() -> None:
+    """Enables the compilation cache; with one process per message, for fast compilations as well."""
     own = jax.config.values["jax_compilation_cache_dir"] is not None
     use_persistent_cache()
     if not own and Path(sys.argv[0]).name == "flwr-clientapp":
@@ -109,66 +110,54 @@ def _keep_compiled() -> None:
 
 def client_id(node: Config) -> str:
     """The client's stable id: `client-id` of its node configuration, else `partition-id`."""
-    found = node.get("client-id", node.get("partition-id"))
-    if found is None or str(found).strip() == "":
+    client = node.get("client-id", node.get("partition-id"))
+    if client is None or str(client).strip() == "":
         raise FedtideError("client-id: missing in the node configuration (flower-supernode --node-config)")
-    return str(found).strip()
-
-
-def memory_folder(node: Config, run: str, client: str) -> Path:
-    """Where a client's memory lies: below `state` of its node configuration, else below Flower's home."""
-    home = Path(os.environ.get("FLWR_HOME", "~/.flwr")) / "fedtide"
-    return Path(str(node.get("state", home))).expanduser() / quote(run, safe="") / quote(client, safe="")
+    return str(client).strip()
 
 
 def _work(trainer: Trainer, order: Order, name: str, config: Config, node: Config) -> Reply:
-    settings = settings_of(config)
-    method = method_of(config, np.ones(1, int))
-    arrays: Any = order.arrays
-    shapes_of_model = [array.shape for array in arrays]
+    settings, shapes_of_model = settings_of(config), [np.shape(array) for array in order.arrays]
+    method = method_of(settings, np.ones(1, int))
     about = (order.round, name, order.number, shapes_of_model, node, config, settings.seed)
     examples = trainer.examples(Round(method, *about))
-    said = Reply(order.kind, order.round, order.nonce, name)
+    reply = Reply(order.kind, order.round, order.nonce, name, {"examples": examples})
     if order.kind in ("hello", "here"):
-        return said._replace(numbers={"examples": examples})
+        return reply
     if order.client != name:
         raise FedtideError(f"an order for client {order.client!r}")
-    refuse_unheard(method)
+    refuse_training_while_absent(method)
     method = fitted(method, SimpleNamespace(sizes=np.array([max(examples, 1)])))
-    w = np.concatenate([np.asarray(array).ravel() for array in arrays])
+    w = np.concatenate([np.asarray(array).ravel() for array in order.arrays])
     round = Round(method, *about).opened(w, (), ())
     if order.kind == "loss":
-        return said._replace(numbers={"loss": trainer.loss(w, round), "examples": examples})
+        return reply._replace(numbers={"examples": examples, "loss": trainer.loss(w, round)})
     if order.kind == "evaluate":
-        return said._replace(numbers={"examples": examples, **trainer.evaluate(w, round)})
-    return _trained(trainer, order, said, round, w, examples, memory_folder(node, settings.run, name))
+        return reply._replace(numbers={"examples": examples, **trainer.evaluate(w, round)})
+    # The client's state is below `state` of its node configuration, else below Flower's home.
+    home = node.get("state", Path(os.environ.get("FLWR_HOME", "~/.flwr")) / "fedtide")
+    folder = Path(str(home)).expanduser() / quote(settings.run, safe="") / quote(name, safe="")
+    return _trained(trainer, order, reply, round, w, folder)
 
 
-def _trained(
-    trainer: Trainer, order: Order, said: Reply, round: Round, w: np.ndarray, examples: int, folder: Path
-) -> Reply:
+def _trained(trainer: Trainer, order: Order, reply: Reply, round: Round, w: np.ndarray, folder: Path) -> Reply:
     anybody = Population(np.full(order.clients, 1 / order.clients), np.ones(order.clients, np.int32))  # pyright: ignore
     exchanged = shapes(round.method, anybody, len(w))
     row, shared, memory = (), tree_of(exchanged.shared, order.shared), ClientMemory(folder, order.series)
     first = zeros(exchanged.row)
     if first:
         try:
-            found = memory.recall(order.round, order.acknowledged, order.owed, first)
+            leaves = memory.recall(order.round, order.acknowledged, order.owed, first)
         except MemoryLost:
             memory.forget()
             raise
-        row = tree_of(exchanged.row, found)
+        row = tree_of(exchanged.row, leaves)
     trained = trainer.train(w, round.opened(w, row, shared), row, shared)
     if first:
         memory.hold(named(trained.row), order.round)
-    numbers = {
-        "examples": examples,
-        "steps": int(trained.steps),
-        "loss": float(trained.loss),
-        "rate": float(trained.rate),
-    }
+    measured = {"steps": int(trained.steps), "loss": float(trained.loss), "rate": float(trained.rate)}
     mass = np.asarray(trained.mass, w.dtype)
     parts = {"message": named(trained.message), "mass": named(mass)}
     if sends_rows(round.method):
         parts |= {"before": named(row), "after": named(trained.row)}
-    return said._replace(numbers=numbers, arrays=round.split(np.asarray(trained.w)), parts=parts)
+    return reply._replace(numbers={**reply.numbers, **measured}, arrays=round.split(np.asarray(trained.w)), parts=parts)

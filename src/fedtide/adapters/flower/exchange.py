@@ -1,6 +1,8 @@
-"""Questions to many nodes and their answers, until all are there or the deadline is."""
+"""Requests to many nodes, and their replies within a deadline."""
 
+import logging
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -9,42 +11,91 @@ from flwr.app import Message
 from flwr.common.constant import ErrorCode
 
 from fedtide.adapters.flower.arrivals import Arrivals
-from fedtide.adapters.flower.deadlines import Deadlines
 from fedtide.adapters.flower.messages import Order, order_message
+from fedtide.adapters.flower.settings import DeadlineSettings
 
-_SPARE = 60.0  # seconds after the longest deadline for which an answer is still worth something
-_SHORT = 30.0  # and after its own deadline, of a node that owes one: a device's clock may be so much ahead
-_AWAY = 3.0  # seconds for a call of Flower's grid, which waits where SuperLink cannot be reached
+log = logging.getLogger("fedtide")
+
+_SPARE = 60.0  # seconds after the longest deadline in which a late reply is still timed
+_SHORT = 30.0  # seconds after its own deadline, for a node with open requests: a device's clock may be ahead
+_OUTAGE = 3.0  # seconds; a longer call of Flower's grid means that it waited for an unreachable SuperLink
 _EXPIRED = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)
 
+_WINDOW = 200  # recent replies that determine a deadline
+_QUANTILE, _MARGIN = 0.95, 2.0
+_CLOSE, _OFTEN = 0.8, 0.1  # a reply after this share of the deadline is close to it; warn above this share of replies
 
-class Question(NamedTuple):
+
+class Request(NamedTuple):
     node: int
     order: Order
-    about: Any = None  # the asker's own note
 
 
-class Heard(NamedTuple):
-    """What became of a question. Without a message there is a reason, in the ledger's words."""
+class Outcome(NamedTuple):
+    """The outcome of a request: a reply, or the reason for its absence as in the ledger."""
 
-    question: Question
+    request: Request
     message: Message | None
     latency: float | None
     reason: str | None
 
 
 class _Open(NamedTuple):
-    question: Question
+    request: Request
     sent: float
     deadline: float
     until: float
 
 
-class Exchange:
-    """Asks nodes through Flower's grid. Answers that come too late are kept for `belated`.
+class Deadlines:
+    """Deadlines in seconds, per kind of request: twice the 95 % quantile of recent response times, within limits.
 
-    A question lives long, so that a late answer can be timed. Those to a node that owes one already do not: SuperLink
-    drops them, and a client that hangs for long does not find the questions of all the rounds that it missed.
+    Replies after the deadline are observed as well, so a deadline that is too short grows. Replies that never arrive
+    carry no information about response times.
+    """
+
+    def __init__(self, limits: DeadlineSettings):
+        self.limits = limits
+        self._observed: dict[str, deque[tuple[float, float]]] = {}
+        self._warned: dict[str, float] = {}
+
+    def seconds(self, kind: str) -> float:
+        """The deadline of the next request of this kind."""
+        observed = self._observed.get(kind)
+        if not observed:
+            return self.limits.start
+        wanted = _MARGIN * float(np.quantile([latency for latency, _ in observed], _QUANTILE))
+        return min(max(wanted, self.limits.least), self.limits.most)
+
+    def observe(self, kind: str, latency: float, deadline: float) -> None:
+        """Records the response time of a reply, and the deadline at that time."""
+        self._observed.setdefault(kind, deque(maxlen=_WINDOW)).append((latency, deadline))
+
+    def warn(self, kind: str) -> str | None:
+        """Warns, once per deadline, if many replies arrive close to or after it: clients then only seem unavailable."""
+        observed = self._observed.get(kind, ())
+        close = sum(latency > _CLOSE * deadline for latency, deadline in observed)
+        if not observed or close <= _OFTEN * len(observed):
+            return None
+        now = self.seconds(kind)
+        if self._warned.get(kind) == now:
+            return None
+        self._warned[kind] = now
+        more = "; raise deadline.most" if now >= self.limits.most else ""
+        message = (
+            f"{close} of the last {len(observed)} replies to '{kind}' came close to the deadline or after it: slow "
+            f"clients count as unavailable, which biases availability estimates (deadline now {now:.1f} s{more})"
+        )
+        log.warning(message)
+        return message
+
+
+class Exchange:
+    """Sends requests through Flower's grid. Late replies are returned by `late_outcomes`.
+
+    A request has a long lifetime, so that a late reply can be timed. Requests to a node that has not answered an
+    earlier one have a short lifetime: SuperLink then drops them, and a client that hung for long does not receive the
+    requests of all rounds that it missed.
     """
 
     def __init__(
@@ -58,114 +109,113 @@ class Exchange:
         self.grid, self.deadlines, self.poll, self.clock, self.sleep = grid, deadlines, poll, clock, sleep
         self._arrivals = Arrivals(grid, clock)
         self._open: dict[str, _Open] = {}
-        self._belated: list[Heard] = []
-        self._begun = clock()  # of the questions that are being asked
-        self._back = -np.inf  # when nodes have found SuperLink again, after it was away
+        self._late: list[Outcome] = []
+        self._begun = clock()  # of the current call of `send`
+        self._back = -np.inf  # when nodes have reconnected after an outage of SuperLink
 
-    def listed(self) -> set[int]:
-        """The nodes that Flower holds for connected: dead ones are among them for a minute."""
+    def connected(self) -> set[int]:
+        """The nodes that Flower considers connected. It notices the loss of a node only after a minute."""
         return set(self._call(self.grid.get_node_ids))
 
     def keys(self) -> dict[int, bytes]:
-        """The public key of each of these nodes, as Flower checks it."""
+        """The public keys of connected nodes, which Flower has verified."""
         return {node.node_id: node.public_key for node in self.grid.get_nodes()}
 
-    def ask(self, questions: Sequence[Question], seconds: float) -> list[Heard]:
-        """Asks all at once; returns when all have answered, or after so many seconds.
+    def send(self, requests: Sequence[Request], seconds: float) -> list[Outcome]:
+        """Sends all requests at once; returns when all replies have arrived, or after the given number of seconds.
 
-        The server may need longer than that to fetch what lies at SuperLink by then. It is no absence: such replies are
-        waited for while one becomes whole every so many seconds, up to the longest deadline.
+        The server may need more time to fetch replies that are at SuperLink by then. These count as in time: the call
+        continues as long as a reply is completed within every further deadline, up to the longest deadline.
         """
-        heard: list[Heard] = []
-        mine: dict[str, Question] = {}
+        outcomes: list[Outcome] = []
+        open_requests: dict[str, Request] = {}
         self._begun = now = self.clock()
-        lives = self._lives(questions, seconds)
-        ids = self._push(questions, lives)
-        for question, key, life in zip(questions, ids, lives, strict=True):
+        lives = self._lives(requests, seconds)
+        ids = self._push(requests, lives)
+        for request, key, life in zip(requests, ids, lives, strict=True):
             if key:
-                mine[key] = question
-                light = question._replace(order=question.order._replace(arrays=(), shared={}, owed={}))
+                open_requests[key] = request
+                light = request._replace(order=request.order._replace(arrays=(), shared={}, owed={}))
                 self._open[key] = _Open(light, now, seconds, now + life)
             else:
-                heard.append(Heard(question, None, None, "no-reply:the message could not be sent"))
+                outcomes.append(Outcome(request, None, None, "no-reply:the message could not be sent"))
         end, extended, over = now + seconds, False, False
-        last = end  # when a reply came in whole, after the deadline
-        while mine:
+        last = end  # when the last reply was completed after the deadline
+        while open_requests:
             late = self.clock() >= end
-            found = self._pull(mine if over else None)
+            new = self._pull(open_requests if over else None)
             if not extended and self._back + seconds > end:
-                end, extended = self._back + seconds, True  # once: looks that always take long are no absence
+                end, extended = self._back + seconds, True  # only once: calls that always take long are not an outage
                 last = end
-            heard += [one for key, one in found if mine.pop(key, None)]
+            outcomes += [one for key, one in new if open_requests.pop(key, None)]
             now = self.clock()
-            behind = self._arrivals.behind(mine)
-            over = late and now >= end  # all that was announced by the deadline is known
-            last = now if over and found else last
+            behind = self._arrivals.behind(open_requests)
+            over = late and now >= end  # all replies announced by the deadline are known
+            last = now if over and new else last
             if over and (not behind or now >= min(last + seconds, end + self.deadlines.limits.most)):
                 break
-            if mine and not behind:
+            if open_requests and not behind:
                 self.sleep(min(self.poll, max(end - now, 0.0)))
-        return heard + [Heard(question, None, None, "no-reply") for question in mine.values()]
+        return outcomes + [Outcome(request, None, None, "no-reply") for request in open_requests.values()]
 
-    def belated(self) -> list[Heard]:
-        """Answers to earlier questions that have come since; each once."""
-        self._begun = np.inf  # nobody waits now: all answers are late
+    def late_outcomes(self) -> list[Outcome]:
+        """The outcomes of earlier requests since the last call; each once."""
+        self._begun = np.inf  # no call of `send` is active: all replies are late
         self._pull()
         now = self.clock()
         self._open = {key: one for key, one in self._open.items() if one.until > now}
-        found, self._belated = self._belated, []
-        return found
+        late, self._late = self._late, []
+        return late
 
-    def _lives(self, questions: Sequence[Question], seconds: float) -> list[float]:
-        """How many seconds each question lives."""
-        owing = {one.question.node for one in self._open.values()}
+    def _lives(self, requests: Sequence[Request], seconds: float) -> list[float]:
+        owing = {one.request.node for one in self._open.values()}
         longest = self.deadlines.limits.most + _SPARE
-        return [min(seconds + _SHORT, longest) if question.node in owing else longest for question in questions]
+        return [min(seconds + _SHORT, longest) if request.node in owing else longest for request in requests]
 
-    def _push(self, questions: Sequence[Question], lives: Sequence[float]) -> list[str | None]:
-        if not questions:
+    def _push(self, requests: Sequence[Request], lives: Sequence[float]) -> list[str | None]:
+        if not requests:
             return []
-        pairs = zip(questions, lives, strict=True)
-        messages = [order_message(question.order, question.node, life) for question, life in pairs]
+        pairs = zip(requests, lives, strict=True)
+        messages = [order_message(request.order, request.node, life) for request, life in pairs]
         ids = list(self._call(self.grid.push_messages, messages))
         if len(ids) == len(messages):
             return ids
-        # Too much for one request: one after the other.
+        # The messages were too large for one call: send them one by one.
         return [next(iter(self.grid.push_messages([message])), None) for message in messages]
 
     def _call(self, grid: Callable[..., Any], *arguments: Any) -> Any:
-        """A call of the grid's. Where it had to wait for SuperLink, nodes have, too: they look again after twice the
-        time at most, and until then nobody can answer."""
+        """Calls the grid. If it had to wait for SuperLink, so do the nodes: they retry after at most twice that time,
+        and cannot reply until then."""
         began = self.clock()
-        found = grid(*arguments)
-        away = self.clock() - began
-        if away > _AWAY:
-            self._back = self.clock() + away
-        return found
+        result = grid(*arguments)
+        waited = self.clock() - began
+        if waited > _OUTAGE:
+            self._back = self.clock() + waited
+        return result
 
-    def _pull(self, announced: Collection[str] | None = None) -> list[tuple[str, Heard]]:
-        """What has come in for open questions, each once; what is past its deadline also goes to the belated.
+    def _pull(self, announced: Collection[str] | None = None) -> list[tuple[str, Outcome]]:
+        """New outcomes of open requests, each once; those of earlier calls of `send` are also kept as late.
 
-        With `announced`: for these, of what the last look left at SuperLink."""
-        found = []
-        look, keys = self._arrivals.look, list(self._open)
+        `announced`: only fetches announced replies to these requests."""
+        outcomes = []
+        fetch, keys = self._arrivals.poll, list(self._open)
         if announced is not None:
-            look, keys = self._arrivals.catch_up, list(announced)
-        for key, message, reason in self._call(look, keys):
+            fetch, keys = self._arrivals.catch_up, list(announced)
+        for key, message, reason in self._call(fetch, keys):
             one = self._open.pop(key, None)
             if one is None:
-                continue  # a second answer to the same question, or to one that was never asked
+                continue  # a second reply to the same request, or a reply to none
             latency = self.clock() - one.sent
             if message is None or message.has_error():
-                heard = Heard(one.question, None, None, reason if message is None else _reason(message))
+                outcome = Outcome(one.request, None, None, reason if message is None else _reason(message))
             else:
-                if one.sent > self._back:  # else SuperLink was away: that says nothing about clients
-                    self.deadlines.observe(one.question.order.kind, latency, one.deadline)
-                heard = Heard(one.question, message, latency, None)
-            found.append((key, heard))
+                if one.sent > self._back:  # otherwise the delay is due to an outage of SuperLink
+                    self.deadlines.observe(one.request.order.kind, latency, one.deadline)
+                outcome = Outcome(one.request, message, latency, None)
+            outcomes.append((key, outcome))
             if one.sent < self._begun:
-                self._belated.append(heard)
-        return found
+                self._late.append(outcome)
+        return outcomes
 
 
 def _reason(message: Message) -> str:

@@ -1,4 +1,4 @@
-"""A client app for the problem that the configuration names (`problem.name = "synthetic_leaf"`): nothing to write."""
+"""A client app for the problem in the configuration, such as `problem.name = "synthetic_leaf"`."""
 
 from fedtide.adapters.flower.clients import client_of
 

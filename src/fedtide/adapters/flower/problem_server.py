@@ -1,4 +1,4 @@
-"""A server app for the problem that the configuration names (`problem.name = "synthetic_leaf"`): nothing to write."""
+"""A server app for the problem in the configuration, such as `problem.name = "synthetic_leaf"`."""
 
 from fedtide.adapters.flower.servers import server_of
 

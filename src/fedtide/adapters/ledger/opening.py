@@ -1,4 +1,4 @@
-"""How a ledger's database is opened, and how its errors are told in one line."""
+"""Opens a ledger's database, and turns its errors into one line."""
 
 import os
 import sqlite3
@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select
+from sqlalchemy import text as sql_text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
@@ -16,11 +17,15 @@ from fedtide.adapters.ledger import schema
 from fedtide.errors import FedtideError, InvalidInput
 
 _WRITES = "fedtide_writes"
-_SAVED = "; what it held before is kept"
+_SAVED = "; its earlier content is unchanged"
+
+
+class NoLedger(FedtideError):
+    """There is no ledger yet: no file, or an empty database."""
 
 
 class Database:
-    """A SQLite file or a PostgreSQL database, with the ledger's tables in it."""
+    """A SQLite file or a PostgreSQL database with the ledger's tables."""
 
     def __init__(self, place: str | os.PathLike[str], readonly: bool, patience: float):
         url = _url(place)
@@ -38,8 +43,8 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection that sees one state of the database throughout."""
-        with self._telling("read", ""), self.engine.connect() as connection:
+        """A connection with a consistent view of the database."""
+        with self._explained("read", ""), self.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
@@ -47,40 +52,40 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction: all that is done in it is written at its end, or none of it."""
+        """A transaction, which is committed completely or not at all."""
         if self.readonly:
             raise FedtideError(f"ledger {self.name}: it was opened for reading only")
-        with self._telling("written", _SAVED), self.engine.connect() as connection:
+        with self._explained("written", _SAVED), self.engine.connect() as connection:
             connection = connection.execution_options(**{_WRITES: True})
             with connection.begin():
                 yield connection
 
     def _sqlite(self, path: Path, patience: float) -> Engine:
         if self.readonly and not path.is_file():
-            raise FedtideError(f"ledger {path}: there is no such file")
+            raise NoLedger(f"ledger {path}: there is no such file")
         if not self.readonly:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise FedtideError(f"ledger {path}: its folder cannot be made: {error.strerror}") from error
+                raise FedtideError(f"ledger {path}: its folder cannot be created: {error.strerror}") from error
         uri = f"file:{quote(str(path.absolute()))}?mode={'ro' if self.readonly else 'rwc'}"
 
         def open_file(uri: str) -> sqlite3.Connection:
-            # isolation_level None: transactions begin where `_begin` says, not where the driver guesses
-            made = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
+            # isolation_level None: `_begin` begins transactions, not the driver
+            connection = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
             try:
-                made.execute("pragma foreign_keys = on")
-                made.execute("pragma synchronous = full")  # what was committed outlives the machine's power
+                connection.execute("pragma foreign_keys = on")
+                connection.execute("pragma synchronous = full")  # committed data survive a power failure
             except sqlite3.Error:
-                made.close()
+                connection.close()
                 raise
-            return made
+            return connection
 
         def connect() -> sqlite3.Connection:
             try:
                 return open_file(uri)
             except sqlite3.OperationalError:
-                # In a folder that cannot be written to, no shared memory can be made; without a log nobody is writing.
+                # SQLite cannot create its shared memory in a read-only folder. Without a log there is no writer.
                 if not self.readonly or Path(f"{path}-wal").exists():
                     raise
                 return open_file(f"{uri}&immutable=1")
@@ -94,7 +99,7 @@ class Database:
             import psycopg  # noqa: F401
         except ImportError as error:
             raise FedtideError("a ledger in PostgreSQL needs psycopg: pip install 'fedtide[postgres]'") from error
-        # A connection that the server closed meanwhile (it was started again) is made anew.
+        # pool_pre_ping reconnects if the server was restarted.
         engine = create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": max(2, round(patience))})
 
         def wait(connection: Connection) -> None:
@@ -105,21 +110,21 @@ class Database:
 
     def _prepare(self, patience: float) -> None:
         with self.reading() as connection:
-            there = self._is_ledger(connection)
-        if there:
+            exists = self._is_ledger(connection)
+        if exists:
             return
         if self.readonly:
-            raise FedtideError(f"ledger {self.name}: the database is empty")
+            raise NoLedger(f"ledger {self.name}: the database is empty")
         if self.engine.dialect.name == "sqlite":
             self._write_ahead(patience)
         with self.writing() as connection:
-            if connection.dialect.name == "postgresql":  # one at a time: a second one finds the tables
-                connection.execute(text("select pg_advisory_xact_lock(4034150)"))
+            if connection.dialect.name == "postgresql":  # only one process creates the tables
+                connection.execute(sql_text("select pg_advisory_xact_lock(4034150)"))
             if not self._is_ledger(connection):
                 schema.create(connection)
 
     def _is_ledger(self, connection: Connection) -> bool:
-        """False where the database is empty; an error where it is of something else, or of another version."""
+        """False if the database is empty; raises if it contains something else, or another version."""
         names = set(inspect(connection).get_table_names())
         if not names:
             return False
@@ -133,46 +138,45 @@ class Database:
         return True
 
     def _write_ahead(self, patience: float) -> None:
-        """Readers do not wait for the writer, nor it for them. Kept in the file, so set only once."""
+        """Enables write-ahead logging: readers and the writer do not block each other. The file stores the setting."""
         until = time.monotonic() + patience
         while True:
             try:
-                with self._telling("written", _SAVED), self.engine.connect() as connection:
+                with self._explained("written", _SAVED), self.engine.connect() as connection:
                     connection.connection.cursor().execute("pragma journal_mode = wal")
                 return
-            except FedtideError as error:  # another process does the same: this pragma does not wait by itself
+            except FedtideError as error:  # by another process that does the same; this pragma does not wait
                 if "locked" not in str(error) or time.monotonic() > until:
                     raise
                 time.sleep(0.05)
 
     @contextmanager
-    def _telling(self, done: str, then: str) -> Iterator[None]:
+    def _explained(self, done: str, then: str) -> Iterator[None]:
         try:
             yield
-        except DBAPIError as error:
-            raise FedtideError(f"ledger {self.name}: cannot be {done}: {_line(error.orig)}{then}") from error
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-            raise FedtideError(f"ledger {self.name}: cannot be {done}: {_line(error)}{then}") from error
+            reason = error.orig if isinstance(error, DBAPIError) else error
+            raise FedtideError(f"ledger {self.name}: cannot be {done}: {_line(reason)}{then}") from error
 
 
 def _begin(connection: Connection) -> None:
-    """A writer takes its place at once, so that it waits there and not in the middle."""
+    """A writer locks the database at the beginning of its transaction, so that it does not have to wait later."""
     writes = connection.get_execution_options().get(_WRITES)
     connection.exec_driver_sql("begin immediate" if writes else "begin")
 
 
 def _url(place: str | os.PathLike[str]) -> URL:
     allowed = "a file, or postgresql://user@host/database"
-    words = os.fspath(place)
-    if "://" not in words:
-        if not words or "\0" in words:
-            raise InvalidInput("ledger", words, allowed)
-        return URL.create("sqlite", database=words)
-    kind = words.split(":", 1)[0].split("+")[0]
+    text = os.fspath(place)
+    if "://" not in text:
+        if not text or "\0" in text:
+            raise InvalidInput("ledger", text, allowed)
+        return URL.create("sqlite", database=text)
+    kind = text.split(":", 1)[0].split("+")[0]
     try:
-        url = make_url(words)
+        url = make_url(text)
     except (ArgumentError, ValueError) as error:
-        raise InvalidInput("ledger", f"{kind}://…", allowed) from error  # a password may stand in it
+        raise InvalidInput("ledger", f"{kind}://…", allowed) from error  # it may contain a password
     if kind in ("postgresql", "postgres"):
         return url.set(drivername="postgresql+psycopg")
     if kind == "sqlite" and url.database and url.database != ":memory:":

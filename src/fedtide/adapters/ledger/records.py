@@ -1,5 +1,6 @@
-"""What goes into a ledger, checked before any of it is written."""
+"""The records of a ledger, and checks before they are written."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -8,8 +9,8 @@ from fedtide.errors import InvalidInput, number, require, whole
 LONGEST = 200  # characters of an id
 LONGEST_REASON = 500
 REASONS = ("no-reply", "error", "refused", "expired", "late", "not-listed")
-_LARGEST = 2**63 - 1
-_HUGE = 1e100  # sums of squares of what is smaller can be taken in any database
+LARGEST = 2**63 - 1  # of an integer column
+_HUGE = 1e100  # squares of smaller numbers can be summed in any database
 
 
 class Enrolled(NamedTuple):
@@ -22,7 +23,7 @@ class Enrolled(NamedTuple):
 
 
 class Presence(NamedTuple):
-    """A client in a round. `reason`: why it was away or, where it was here, why its update was not used."""
+    """A client in a round. `here`: it was available. `reason`: why not or, if it was, why its update was not used."""
 
     client: str
     here: bool
@@ -34,17 +35,17 @@ class Presence(NamedTuple):
     latency: float | None = None  # seconds
 
 
-class Run(NamedTuple):
+class LedgerRun(NamedTuple):
     run: str
     method: str
     config: dict[str, Any]
     started: float
     finished: float | None
-    rounds: int  # how many are written
+    rounds: int  # number of recorded rounds
 
 
 def check_client(client: object, field: str = "client") -> str:
-    """The id, or `InvalidInput`: 1 to 200 characters that a database can hold (no NUL, no half of a character)."""
+    """Returns the id, or raises: 1 to 200 characters that databases can store (no NUL, no lone surrogate)."""
     if (
         not isinstance(client, str)
         or not 1 <= len(client) <= LONGEST
@@ -55,79 +56,64 @@ def check_client(client: object, field: str = "client") -> str:
     return client
 
 
-def checked_roster(roster: Sequence[Enrolled]) -> list[dict[str, Any]]:
-    """Rows of the table, by number."""
-    rows = [
-        {
-            "client": check_client(entry.client, "roster.client"),
-            "number": whole("roster.number", entry.number, 0),
-            "examples": _counted("roster.examples", entry.examples),
-            "importance": float(number("roster.importance", entry.importance, low=0)),
-        }
+def checked_roster(roster: Sequence[Enrolled]) -> list[Enrolled]:
+    """The roster by number, in Python's types."""
+    entries = [
+        Enrolled(
+            check_client(entry.client, "roster.client"),
+            whole("roster.number", entry.number, 0),
+            whole("roster.examples", entry.examples, 0, LARGEST),
+            float(number("roster.importance", entry.importance, low=0)),
+        )
         for entry in roster
     ]
-    rows.sort(key=lambda row: row["number"])
-    numbers = [row["number"] for row in rows]
-    require(numbers == list(range(len(rows))) and bool(rows), "roster.number", numbers, "0, 1, … once each")
-    _once("roster.client", [row["client"] for row in rows])
-    return rows
+    entries.sort(key=lambda entry: entry.number)
+    numbers = [entry.number for entry in entries]
+    require(numbers == list(range(len(entries))) and bool(entries), "roster.number", numbers, "0, 1, … once each")
+    _once("roster.client", entries)
+    return entries
 
 
-def checked_rows(rows: Sequence[Presence]) -> list[dict[str, Any]]:
-    """Rows of the table, by client: writers that take locks in one order do not wait for each other in a circle."""
+def checked_rows(rows: Sequence[Presence]) -> list[Presence]:
+    """The rows by client; with one order of locks, writers cannot deadlock."""
     checked = [_checked(row) for row in rows]
-    _once("rows.client", [row["client"] for row in checked])
-    return sorted(checked, key=lambda row: row["client"])
+    _once("rows.client", checked)
+    return sorted(checked, key=lambda row: row.client)
 
 
 def finite(value: Any) -> float | None:
-    """The value as a float; None where there is none, or none to reckon with."""
+    """The value as a float; None if it is None, not finite or too large."""
     value = None if value is None else float(value)
     return value if value is not None and abs(value) < _HUGE else None  # false for nan
 
 
 def moment(field: str, value: Any) -> float:
+    """A time in seconds."""
     return float(number(field, value, allowed="a time in seconds since 1970"))
 
 
-def round_number(value: Any) -> int:
-    return _counted("round", value)
-
-
-def _checked(row: Presence) -> dict[str, Any]:
+def _checked(row: Presence) -> Presence:
     here, reason = bool(row.here), _reason(row.reason)
-    require(here or reason is not None, "reason", reason, f"one of {', '.join(REASONS)} for a client that is not here")
+    require(
+        here or reason is not None, "reason", reason, f"one of {', '.join(REASONS)} for a client that was not available"
+    )
     loss = finite(row.loss)
     if loss is None and row.loss is not None and reason is None:
         reason = f"refused:loss is {float(row.loss)}"
-    return {
-        "client": check_client(row.client, "rows.client"),
-        "here": here,
-        "reason": reason,
-        "loss": loss,
-        "weight": finite(row.weight),
-        "included": bool(row.included),
-        "update_norm": finite(row.update_norm),
-        "latency": finite(row.latency),
-    }
+    numbers = finite(row.weight), bool(row.included), finite(row.update_norm), finite(row.latency)
+    return Presence(check_client(row.client, "rows.client"), here, reason, loss, *numbers)
 
 
 def _reason(reason: str | None) -> str | None:
-    """A known kind; what stands behind it may be a client's own words, so it is made fit instead of refused."""
+    """A known kind of reason. The text after it may be from a client, so it is cleaned instead of rejected."""
     if reason is None:
         return None
     kind, colon, why = reason.partition(":")
-    require(kind in REASONS, "reason", reason, f"one of {', '.join(REASONS)}, with :why behind it or not")
+    require(kind in REASONS, "reason", reason, f"one of {', '.join(REASONS)}, with :why after it or not")
     why = " ".join(why.replace("\0", " ").encode(errors="replace").decode().split())
     return f"{kind}{colon}{why}"[:LONGEST_REASON]
 
 
-def _counted(field: str, value: Any) -> int:
-    return whole(field, value, 0, _LARGEST)
-
-
-def _once(field: str, clients: list[str]) -> None:
-    known: set[str] = set()
-    for client in clients:
-        require(client not in known, field, client, "there only once")
-        known.add(client)
+def _once(field: str, rows: Sequence[Enrolled] | Sequence[Presence]) -> None:
+    for client, times in Counter(row.client for row in rows).items():
+        require(times == 1, field, client, "listed only once")

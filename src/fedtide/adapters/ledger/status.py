@@ -1,4 +1,4 @@
-"""A run at a glance, from its ledger."""
+"""Statistics of a run, from its ledger."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -9,13 +9,15 @@ from sqlalchemy import Connection, text
 _HERE, _INCLUDED = "sum(case when p.here then 1 else 0 end)", "sum(case when p.included then 1 else 0 end)"
 
 _CLIENTS = text(f"""
-select p.client, {_HERE}, {_INCLUDED}, avg(case when p.included then p.weight end)
-from presence p where p.run = :run group by p.client""")
-
-_RECENT = text(f"""
-select p.client, {_HERE} from presence p
-where p.run = :run and p.round in (select round from rounds where run = :run order by round desc limit :recent)
-group by p.client""")
+with counted as (
+  select p.client, {_HERE} as here, sum(case when p.here and p.round >= :since then 1 else 0 end) as lately,
+         {_INCLUDED} as included, avg(case when p.included then p.weight end) as weight
+  from presence p where p.run = :run group by p.client
+)
+select c.client, r.number, r.examples, r.importance, c.first_seen, c.last_seen,
+       coalesce(n.here, 0), coalesce(n.lately, 0), coalesce(n.included, 0), n.weight
+from clients c left join roster r on r.client = c.client and r.run = :run left join counted n on n.client = c.client
+where r.run is not null or n.client is not null""")
 
 _REASONS = text("""
 select client, here, reason, count(*) from presence where run = :run and reason is not null
@@ -27,11 +29,6 @@ select client, avg(latency) from (
          count(*) over (partition by client) as total
   from presence where run = :run and latency is not null
 ) ranked where place in ((total + 1) / 2, (total + 2) / 2) group by client""")
-
-_SIGHTS = text("""
-select c.client, c.first_seen, c.last_seen, r.number, r.examples, r.importance
-from clients c left join roster r on r.client = c.client and r.run = :run
-where r.run is not null or c.client in (select client from presence where run = :run)""")
 
 _ROUNDS = text(f"""
 select o.round, o.began, o.ended, o.deadline, coalesce({_HERE}, 0), coalesce({_INCLUDED}, 0)
@@ -45,7 +42,7 @@ _RUN = text("select method, started, finished from runs where run = :run")
 
 
 class ClientStatus(NamedTuple):
-    """A client of the roster; one that is not on it has no number."""
+    """A client of the run; one that is not on the roster has no number."""
 
     client: str
     number: int | None
@@ -53,13 +50,13 @@ class ClientStatus(NamedTuple):
     importance: float | None
     first_seen: float | None
     last_seen: float | None
-    here: float  # share of all rounds, 0 … 1
+    here: float  # share of all rounds in which it was available, 0 … 1
     here_recently: float  # … of the last 20
     included: float  # share of all rounds in which its update was used
     weight: float | None  # mean where its update was used
     latency: float | None  # median, seconds
-    away: dict[str, int]  # rounds by kind of reason, where it was not here
-    turned_down: dict[str, int]  # … where it was, and its update was not used
+    away: dict[str, int]  # rounds in which it was not available, by kind of reason
+    turned_down: dict[str, int]  # … in which it was, but its update was not used
 
 
 class RoundStatus(NamedTuple):
@@ -67,7 +64,7 @@ class RoundStatus(NamedTuple):
     began: float
     ended: float
     deadline: float | None
-    available: int  # clients of the roster that were here
+    available: int  # available clients of the roster
     included: int
     metrics: dict[str, float | None]
 
@@ -77,46 +74,30 @@ class Status(NamedTuple):
     method: str
     started: float
     finished: float | None
-    clients: list[ClientStatus]  # by number; then those that are not on the roster, by name
+    clients: list[ClientStatus]  # by number, then clients that are not on the roster by name
     rounds: list[RoundStatus]  # by round
 
 
 def read_status(connection: Connection, run: str, recent: int) -> Status:
     of_run = {"run": run}
 
-    def ask(query: Any, **more: Any) -> list[tuple[Any, ...]]:
+    def rows_of(query: Any, **more: Any) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(query, {**of_run, **more})]
 
     metrics: dict[int, dict[str, float | None]] = defaultdict(dict)
-    for number, name, value in sorted(ask(_METRICS)):
+    for number, name, value in sorted(rows_of(_METRICS)):
         metrics[number][name] = value
-    rounds = [RoundStatus(*row[:6], metrics=metrics.get(row[0], {})) for row in ask(_ROUNDS)]
-    totals = {client: rest for client, *rest in ask(_CLIENTS)}
-    lately = dict(ask(_RECENT, recent=recent))
-    latency = dict(ask(_LATENCIES))
+    rounds = [RoundStatus(*row[:6], metrics=metrics.get(row[0], {})) for row in rows_of(_ROUNDS)]
+    latency = dict(rows_of(_LATENCIES))
     reasons: Mapping[tuple[str, bool], Counter[str]] = defaultdict(Counter)
-    for client, here, reason, count in ask(_REASONS):
+    for client, here, reason, count in rows_of(_REASONS):
         reasons[client, bool(here)][reason.partition(":")[0]] += count
-    clients = []
-    for client, first, last, number, examples, importance in ask(_SIGHTS):
-        here, included, weight = totals.get(client, (0, 0, None))
-        clients.append(
-            ClientStatus(
-                client=client,
-                number=number,
-                examples=examples,
-                importance=importance,
-                first_seen=first,
-                last_seen=last,
-                here=here / max(len(rounds), 1),
-                here_recently=lately.get(client, 0) / max(min(len(rounds), recent), 1),
-                included=included / max(len(rounds), 1),
-                weight=weight,
-                latency=latency.get(client),
-                away=dict(sorted(reasons[client, False].items())),
-                turned_down=dict(sorted(reasons[client, True].items())),
-            )
-        )
+    last = rounds[-recent:]
+    clients, all_rounds, last_rounds = [], max(len(rounds), 1), max(len(last), 1)
+    for client, *entry, here, lately, included, weight in rows_of(_CLIENTS, since=last[0].round if last else 0):
+        shares = here / all_rounds, lately / last_rounds, included / all_rounds
+        kinds = (dict(sorted(reasons[client, available].items())) for available in (False, True))
+        clients.append(ClientStatus._make((client, *entry, *shares, weight, latency.get(client), *kinds)))
     clients.sort(key=lambda one: (one.number is None, one.number or 0, one.client))
-    method, started, finished = ask(_RUN)[0]
+    method, started, finished = rows_of(_RUN)[0]
     return Status(run, method, started, finished, clients, rounds)

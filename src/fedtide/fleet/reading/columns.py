@@ -1,9 +1,9 @@
-"""Which column is what, and so which form a log has."""
+"""The meaning of columns, and the form of a log that follows from it."""
 
 from collections.abc import Mapping
 
 from fedtide.errors import InvalidInput, one_of
-from fedtide.fleet.reading.source import Table
+from fedtide.fleet.reading.source import SourceTable
 from fedtide.fleet.reading.tally import Tally
 
 FORMS = {
@@ -11,7 +11,7 @@ FORMS = {
     "events": ("device", "time", "state"),
     "heartbeats": ("device", "time"),
 }
-# The first row of names wins over the second: "id" is a device only where nothing better is there.
+# The first row of names wins over the second: "id" is a device only if nothing better is present.
 _ALIASES = {
     "device": (
         "device device_id deviceid client client_id clientid node node_id nodeid phone phone_id host hostname machine "
@@ -40,7 +40,7 @@ _ALIASES = {
 
 
 def find_columns(
-    table: Table, form: str | None, columns: Mapping[str, str], used: list[str], tally: Tally
+    table: SourceTable, form: str | None, columns: Mapping[str, str], used: list[str], tally: Tally
 ) -> tuple[str, dict[str, str]]:
     """The form and, for each of our names, the column that holds it. `used`: columns that serve another purpose."""
     for ours, theirs in columns.items():
@@ -52,22 +52,24 @@ def find_columns(
     found = {ours: [theirs] for ours, theirs in columns.items()}
     for ours in _ALIASES:
         found.setdefault(ours, _candidates(ours, free))
-    if not found["device"]:  # where may choose devices, too
+    if not found["device"]:  # where may select devices, too
         found["device"] = _candidates("device", [name for name in used if name in table.columns])
     known = [form] if form is not None else [name for name in FORMS if all(found[ours] for ours in FORMS[name])]
-    if len(known) > 1 and "heartbeats" in known:  # the others have its columns, and more
+    if len(known) > 1 and "heartbeats" in known:  # the others have its columns and more
         known.remove("heartbeats")
     if not known:
         near = "device, start, end (intervals); device, time, state (events); device, time (heartbeats)"
-        tally.fail(f"no form fits: a log needs columns {near}; {_listed(table)}; name them with columns")
+        tally.fail(
+            f"the format is not recognised: a log needs columns {near}; {_listed(table)}; name them with columns"
+        )
     if len(known) > 1:
-        tally.fail(f"may be read as {' or as '.join(known)}: choose with form; {_listed(table)}")
+        tally.fail(f"the format is ambiguous ({' or '.join(known)}): choose with form; {_listed(table)}")
     chosen = {}
     for ours in FORMS[known[0]]:
         if not found[ours]:
             tally.fail(f"no column for {ours}, which {known[0]} need; {_listed(table)}; name it with columns")
         if len(found[ours]) > 1:
-            tally.fail(f"several columns may be the {ours}: {', '.join(found[ours])}; choose one with columns")
+            tally.fail(f"several columns match {ours}: {', '.join(found[ours])}; choose one with columns")
         chosen[ours] = found[ours][0]
     if len(set(chosen.values())) < len(chosen):
         raise InvalidInput("columns", dict(columns), "a different column for each name")
@@ -87,8 +89,8 @@ def find_time(names: list[str], columns: Mapping[str, str]) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def note_ignored(table: Table, used: list[str], tally: Tally) -> None:
-    """Says which unused columns look like kinds of rows: text with 2 to 20 different values."""
+def note_ignored(table: SourceTable, used: list[str], tally: Tally) -> None:
+    """Notes unused columns that seem to distinguish kinds of rows: text with 2 to 20 different values."""
     for name in [name for name in table.columns if name not in used][:50]:
         column = table.head[name]
         if str(column.dtype) not in ("String", "Categorical", "Enum"):
@@ -97,31 +99,32 @@ def note_ignored(table: Table, used: list[str], tally: Tally) -> None:
         numbers = values.cast(float, strict=False).is_not_null().all()
         if 2 <= len(values) <= 20 and not numbers:
             shown = ", ".join(value[:30] for value in values[:5]) + (", …" if len(values) > 5 else "")
-            tally.note(f"Column {name} is ignored; it has {len(values)} values: {shown}. Choose with where.")
+            tally.note(f"Column {name} is ignored. It has {len(values)} values: {shown}. Select rows with where.")
 
 
-def check_types(table: Table, chosen: Mapping[str, str], tally: Tally) -> None:
-    """Fails where a column is of no type that can be read."""
+def check_types(table: SourceTable, chosen: Mapping[str, str], tally: Tally) -> None:
+    """Fails if a column has a type that cannot be read."""
     for ours, theirs in chosen.items():
         kind = table.head[theirs].dtype
         if kind.is_nested() or str(kind).startswith(("Binary", "Object")):
-            tally.fail(f"column {theirs} ({ours}) is of type {kind}; text, numbers or times are needed")
+            tally.fail(f"column {theirs} ({ours}) has type {kind}: must be text, numbers or times")
 
 
 def _candidates(ours: str, names: list[str]) -> list[str]:
-    for exact in (name for name in names if name == ours):
-        return [exact]
+    if ours in names:
+        return [ours]
     for aliases in _ALIASES[ours]:
         known = set(aliases.split())
-        if found := [name for name in names if _plain(name) in known]:
+        if found := [name for name in names if plain(name) in known]:
             return found
     return []
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """The name of a column in lower case, with underscores."""
     return name.strip().lower().replace(" ", "_").replace("-", "_").replace(".", "_")
 
 
-def _listed(table: Table) -> str:
+def _listed(table: SourceTable) -> str:
     names = [name[:30] for name in table.columns]
     return f"its columns are {', '.join(names[:12])}" + (f" … ({len(names)} in all)" if len(names) > 12 else "")

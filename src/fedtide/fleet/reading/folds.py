@@ -6,17 +6,17 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fedtide.fleet.reading.rows import OPEN, TURNED, Rows
-from fedtide.fleet.reading.spans import Spans, cut, merge
+from fedtide.fleet.reading.spans import Spans
 from fedtide.fleet.reading.tally import LEFT_OUT, Tally
-from fedtide.fleet.reading.times import Clock
+from fedtide.fleet.reading.times import LogClock
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400_000
 _NOBODY = Spans(np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def unfold(rows: Rows, clock: Clock, word: str, tally: Tally) -> tuple[Rows, Spans]:
-    """Rows with the times of repeated hours put right, and what is not known of devices where that cannot be done.
+def unfold(rows: Rows, clock: LogClock, tally: Tally) -> tuple[Rows, Spans]:
+    """Rows with the times of repeated hours corrected, and the times at which devices are not observed otherwise.
 
     Times were read as the first of the two. Where the file lists a device's rows in order of time, its times go back
     once in such an hour, and those after that are of the second. Where they do not, both hours are not observed.
@@ -31,15 +31,15 @@ def unfold(rows: Rows, clock: Clock, word: str, tally: Tally) -> tuple[Rows, Spa
     device = np.repeat(kept.device, times.shape[1])
     flat = times.reshape(-1)
     finite = flat[flat < OPEN]
-    told = untold = 0
+    clear = unclear = 0  # times whose hour the order of the file determines, or does not
     for begin, length in _repeated(clock.local, int(finite.min()), int(finite.max())):
         inside = (flat >= begin) & (flat < begin + length)
         if not inside.any():
             continue
         places = np.flatnonzero(inside)
         steps = (device[places][1:] == device[places][:-1]) & (flat[places][1:] < flat[places][:-1])
-        back = np.concatenate([[False], steps])
-        firsts = np.concatenate([[True], device[places][1:] != device[places][:-1]])
+        back = np.r_[False, steps]
+        firsts = np.r_[True, device[places][1:] != device[places][:-1]]
         count = np.cumsum(back)
         since = count - np.maximum.accumulate(np.where(firsts, count - back, 0))  # times gone back so far, per device
         moved = flat.copy()
@@ -50,43 +50,25 @@ def unfold(rows: Rows, clock: Clock, word: str, tally: Tally) -> tuple[Rows, Spa
         good = once & ~wrong if clock.naive == "all" else np.zeros(len(once), bool)
         flat[places] = np.where(good[device[places]], moved[places], flat[places])
         bad = np.unique(device[places][~good[device[places]]])
-        told, untold = told + int(good[device[places]].sum()), untold + int((~good[device[places]]).sum())
+        settled = int(good[device[places]].sum())
+        clear, unclear = clear + settled, unclear + len(places) - settled
         holes.append(Spans(bad, np.full(len(bad), begin), np.full(len(bad), begin + 2 * length)))
-    if told:
-        tally.note(
-            f"{told:,} times lie in an hour that occurs twice (clocks are set back): the order of the file tells which."
-        )
+    if clear:
+        lie = f"{clear:,} times are in an hour that occurs twice (clocks are set back)"
+        tally.note(f"{lie}; the order of the file determines which.")
     tally.add(
         "times in an hour that occurs twice (clocks are set back)",
-        untold,
-        "not observed, both times, for their devices: the order of the file does not tell which",
+        unclear,
+        "both hours not observed for their devices, as the order of the file does not determine which",
     )
     times = flat.reshape(times.shape)
     kept = kept._replace(start=times[:, 0], end=times[:, 1] if len(kept.end) else kept.end)
     kept = kept.only(np.argsort(order, kind="stable"))  # as in the file
     if len(kept.end):
         turned = kept.end <= kept.start
-        shown = np.flatnonzero(turned)[: tally.wants]
-        ends = [f"{word} {kept.number[i]}: to {tally.moment(int(kept.end[i]))}" for i in shown]
-        tally.add(TURNED, int(turned.sum()), LEFT_OUT, ends)
+        tally.mark(TURNED, turned, LEFT_OUT, lambda i: f"{kept.number[i]}: to {tally.moment(int(kept.end[i]))}")
         kept = kept.only(~turned)
     return kept, Spans(*(np.concatenate(part) for part in zip(*holes, strict=True))) if holes else _NOBODY
-
-
-def without(windows: Spans, holes: Spans) -> Spans:
-    """Windows less holes, of the same devices."""
-    if not len(holes.device) or not len(windows.device):
-        return windows
-    holes = merge(holes.only(np.lexsort((holes.start, holes.device))))[0]
-    low = min(int(windows.start.min()), int(holes.start.min())) - 1
-    high = max(int(windows.end.max()), int(holes.end.max())) + 1
-    everyone = np.unique(np.concatenate([windows.device, holes.device])).astype(np.uint32)
-    device = np.concatenate([everyone, holes.device])
-    start = np.concatenate([np.full(len(everyone), low), holes.end])
-    order = np.lexsort((start, device))
-    end = np.concatenate([holes.start, np.full(len(everyone), high)])
-    closing = np.lexsort((end, np.concatenate([holes.device, everyone])))
-    return cut(windows, Spans(device[order], start[order], end[closing]))
 
 
 def _repeated(zone: str, first: int, last: int) -> list[tuple[int, int]]:

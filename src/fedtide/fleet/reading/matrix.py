@@ -1,30 +1,35 @@
 """Matrices of rounds × devices."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from fedtide.fleet.log import Log
 from fedtide.fleet.reading.columns import find_time, some_form_fits
-from fedtide.fleet.reading.source import Arrays, Table
+from fedtide.fleet.reading.rows import count_lines
+from fedtide.fleet.reading.source import Matrices, SourceTable
 from fedtide.fleet.reading.spans import Spans
 from fedtide.fleet.reading.tally import LEFT_OUT, Tally
-from fedtide.fleet.reading.times import FINE, Clock, moments, settle
+from fedtide.fleet.reading.text import Block
+from fedtide.fleet.reading.times import FINE, Times, moments, settle
 
 _HERE = ("1", "1.0", "true")
 _AWAY = ("0", "0.0", "false")
 _UNKNOWN = ("", "-1", "-1.0", "nan", "null", "none", "na")
+_MARKS = {**dict.fromkeys(_HERE, 1), **dict.fromkeys(_AWAY, 0), **dict.fromkeys((*_UNKNOWN, None), -1)}
+_ODD, _NOT_OBSERVED = "entries that are neither 1, 0 nor −1", "assumed not observed"
 _COUNTERS = ("", "round", "slot", "step", "index", "unnamed: 0")  # columns that only number the rows
 _NAMES = ("devices", "device", "device_id", "device_ids", "clients", "client_ids", "ids", "names", "nodes")
 
 
-def is_matrix(table: Table, columns: Mapping[str, str]) -> bool:
+def is_matrix(table: SourceTable, columns: Mapping[str, str]) -> bool:
     """Whether all columns but a time and a counter hold 1, 0, −1 or nothing, in the first rows."""
     names = _devices(table, columns)[1]
     if not names or "device" in columns or not table.head.height or some_form_fits(table.columns):
         return False
-    known = (*_HERE, *_AWAY, *_UNKNOWN)
+    known = [text for text in _MARKS if text is not None]
     for name in names:
         column = table.head[name].head(1000)
         if (
@@ -36,73 +41,50 @@ def is_matrix(table: Table, columns: Mapping[str, str]) -> bool:
 
 
 def read_matrix(
-    table: Table,
-    columns: Mapping[str, str],
-    round_seconds: float | None,
-    unit: str | None,
-    origin: str | None,
-    zone: str | None,
-    tally: Tally,
+    table: SourceTable, columns: Mapping[str, str], round_seconds: float | None, times: Times, tally: Tally
 ) -> Log:
-    """A table with a column a device."""
+    """A table with one column per device."""
     time, names = _devices(table, columns)
     if not names:
         tally.fail("a matrix needs a column for each device")
     if time is None and round_seconds is None:
         tally.fail("a matrix without a time column needs round_seconds")
-    clock = settle(table.head[time], tally, unit, origin, zone) if time is not None else _counted(origin, zone, tally)
-    states, times, numbers = [], [], []
+    clock = settle(table.head[time], tally, times) if time is not None else None
+    states, begins, numbers = [], [], []
     for block in table.blocks([*names, *([time] if time is not None else [])]):
-        for kind, count, where, lines in block.bad:
-            tally.rows += count
-            tally.add(
-                kind, count, LEFT_OUT, [f"{table.word} {n}: {line[:80]}" for n, line in zip(where, lines, strict=True)]
-            )
-        tally.rows += block.table.height
+        count_lines(block, tally, lambda line: line[:80])
         if not block.table.height:
             continue
         state = np.stack([_entries(block.table[name], name, block.numbers, tally) for name in names], axis=1)
-        if time is not None:
+        if time is not None and clock is not None:
             ms, status = moments(block.table[time], clock)
-            wrong = np.flatnonzero(status != FINE)
-            shown = [f"{table.word} {block.numbers[i]}: {block.table[time][int(i)]}" for i in wrong[: tally.wants]]
-            tally.add("rows without a time that can be read", len(wrong), LEFT_OUT, shown)
-            state, ms, fine = state[status == FINE], ms[status == FINE], block.numbers[status == FINE]
-            times.append(ms)
-            numbers.append(fine)
+            fine, at = status == FINE, block.numbers
+            tally.mark("rows without a time that can be read", ~fine, LEFT_OUT, partial(_time, block, time))
+            state = state[fine]
+            begins.append(ms[fine])
+            numbers.append(at[fine])
         states.append(state)
     if not sum(map(len, states)):
         tally.nothing_left() if tally.rows else tally.fail("a table without rows")
     state = np.concatenate(states)
-    if time is None:
-        return _log(state, _regular(len(state), round_seconds, clock), tuple(names), clock.zone, tally)
-    ms, number = np.concatenate(times), np.concatenate(numbers)
+    if clock is None:
+        return _counted(state, round_seconds, tuple(names), times, tally)
+    ms, number = np.concatenate(begins), np.concatenate(numbers)
     order = np.argsort(ms, kind="stable")
-    twice = np.concatenate([[False], np.diff(ms[order]) == 0])
-    tally.add(
-        "rows of a time that an earlier row has",
-        int(twice.sum()),
-        LEFT_OUT,
-        [f"{table.word} {n}" for n in number[order][twice][:3]],
-    )
+    twice = np.r_[False, np.diff(ms[order]) == 0]
+    tally.mark("rows with the same time as an earlier row", twice, LEFT_OUT, lambda i: str(number[order[i]]))
     state, ms = state[order[~twice]], ms[order[~twice]]
     steps = np.diff(ms)
     if not len(steps) and round_seconds is None:
         tally.fail("a matrix of one row needs round_seconds")
     usual = round(1000 * round_seconds) if round_seconds is not None else int(np.median(steps))
-    tally.note(f"A round lasts until the next, {usual / 1000:g} s at most; in longer gaps nothing is known.")
+    tally.note(f"A round lasts until the next one, at most {usual / 1000:g} s; longer gaps are not observed.")
     until = np.minimum(np.append(ms[1:], np.iinfo(np.int64).max), ms + usual)
     return _log(state, (ms, until), tuple(names), clock.zone, tally)
 
 
 def read_arrays(
-    source: Arrays,
-    columns: Mapping[str, str],
-    round_seconds: float | None,
-    unit: str | None,
-    origin: str | None,
-    zone: str | None,
-    tally: Tally,
+    source: Matrices, columns: Mapping[str, str], round_seconds: float | None, times: Times, tally: Tally
 ) -> Log:
     """A NumPy matrix; of several, the one that columns={"state": name} names."""
     flat = {name: array for name, array in source.arrays.items() if array.ndim == 2}
@@ -126,40 +108,34 @@ def read_arrays(
     state = np.where(array == 1, 1, np.where(array == 0, 0, -1)).astype(np.int8)
     odd = (state == -1) & (array != -1) & (array == array)
     shown = [f"row {r + 1}, device {names[c]}: {array[r, c]}" for r, c in np.argwhere(odd)[:3]] if odd.any() else []
-    tally.add("entries that are neither 1, 0 nor −1", int(odd.sum()), "taken as not observed", shown)
-    clock = _counted(origin, zone, tally)
-    return _log(state, _regular(len(state), round_seconds, clock), names, clock.zone, tally)
+    tally.add(_ODD, int(odd.sum()), _NOT_OBSERVED, shown)
+    return _counted(state, round_seconds, names, times, tally)
 
 
-def _devices(table: Table, columns: Mapping[str, str]) -> tuple[str | None, list[str]]:
+def _devices(table: SourceTable, columns: Mapping[str, str]) -> tuple[str | None, list[str]]:
     time = None if table.headless else find_time(table.columns, columns)
     counters = [] if table.headless else [name for name in table.columns if name.strip().lower() in _COUNTERS]
     return time, [name for name in table.columns if name != time and name not in counters]
 
 
-def _counted(origin: str | None, zone: str | None, tally: Tally) -> Clock:
-    """The clock of rounds that are only numbered: round 0 is at time 0."""
-    return settle(pl.Series("round", [0.0]), Tally(tally.source), "s", origin, zone)
-
-
-def _regular(rounds: int, round_seconds: float | None, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+def _counted(state: np.ndarray, round_seconds: float | None, names: tuple[str, ...], times: Times, tally: Tally) -> Log:
+    """Rounds that are only numbered: round 0 is at time 0."""
+    clock = settle(pl.Series("round", [0.0]), Tally(tally.source), times._replace(unit="s"))
     step = round(1000 * (round_seconds or 0))
-    begins = clock.origin + step * np.arange(rounds, dtype=np.int64)
-    return begins, begins + step
+    begins = clock.origin + step * np.arange(len(state), dtype=np.int64)
+    return _log(state, (begins, begins + step), names, clock.zone, tally)
+
+
+def _time(block: Block, column: str, i: int) -> str:
+    return f"{block.numbers[i]}: {block.table[column][i]}"
 
 
 def _entries(column: pl.Series, name: str, numbers: np.ndarray, tally: Tally) -> np.ndarray:
     texts = column.cast(pl.String).str.strip_chars().str.to_lowercase()
-    found = texts.unique()
-    marks = {**dict.fromkeys(_HERE, 1), **dict.fromkeys(_AWAY, 0), **dict.fromkeys(_UNKNOWN, -1), None: -1}
-    codes = pl.Series([marks.get(text, -2) for text in found.to_list()], dtype=pl.Int8)
-    state = texts.replace_strict(found, codes, return_dtype=pl.Int8).to_numpy().copy()
-    odd = np.flatnonzero(state == -2)
-    if len(odd):
-        shown = [f"{tally.word} {numbers[i]}, device {name[:40]}: {texts[int(i)][:40]}" for i in odd[:3]]
-        tally.add("entries that are neither 1, 0 nor −1", len(odd), "taken as not observed", shown)
-        state[odd] = -1
-    return state
+    state = texts.replace_strict(_MARKS, default=-2, return_dtype=pl.Int8).to_numpy()
+    odd = state == -2
+    tally.mark(_ODD, odd, _NOT_OBSERVED, lambda i: f"{numbers[i]}, device {name[:40]}: {texts[i][:40]}")
+    return np.where(odd, np.int8(-1), state)
 
 
 def _log(
@@ -172,7 +148,7 @@ def _log(
 
 
 def _runs(mask: np.ndarray, begins: np.ndarray, until: np.ndarray) -> Spans:
-    """The runs of True of each column, as spans; rounds that do not touch in time are not of one run."""
+    """The runs of True of each column, as spans; rounds that are not adjacent in time are not of the same run."""
     linked = np.append(until[:-1] == begins[1:], False)
     first, last = mask.copy(), mask.copy()
     first[1:] &= ~(mask[:-1] & linked[:-1, None])

@@ -1,38 +1,39 @@
 """The rows of a table as numbers: codes of devices, milliseconds, states. Block by block: memory stays small."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from fedtide.errors import InvalidInput
-from fedtide.fleet.reading.source import Table
+from fedtide.fleet.reading.source import SourceTable
 from fedtide.fleet.reading.tally import LEFT_OUT, Tally
 from fedtide.fleet.reading.text import Block
-from fedtide.fleet.reading.times import EARLIEST, FINE, MISSING, NEVER_WAS, NOT_A_TIME, UNREADABLE, Clock, moments
+from fedtide.fleet.reading.times import EARLIEST, FINE, MISSING, NEVER_WAS, NOT_A_TIME, UNREADABLE, LogClock, moments
 
 _ON = "1 1.0 true t yes y on up online connected connect available here present active alive start started open in "
 _ON += "join joined"
 _OFF = "0 0.0 false f no n off down offline disconnected disconnect unavailable away absent inactive dead stop stopped "
 _OFF += "closed out leave left gone idle"
 _NOBODY = ("", "null", "none", "nan", "na", "n/a")
-_SAMPLE = 2_000_000  # times that are looked at to find those far away
+_SAMPLE = 2_000_000  # times that are sampled to find outliers
 OPEN = 2**62  # the end of a row that has none
 TURNED = "rows that end before they start"
 
 
 class Names:
-    """Devices by number, in the order in which they came."""
+    """Devices by number, in the order of their first appearance."""
 
     def __init__(self):
         self.codes: dict[str, int] = {}
-        self.others: set[str] = set()  # that have rows of other kinds
-        self._written = pl.Series([], dtype=pl.String)  # each spelling seen so far, spaces and all
-        self._code = pl.Series([], dtype=pl.Int64)  # −1 for nobody
+        self.others: set[str] = set()  # of rows excluded by `where`
+        self._written = pl.Series([], dtype=pl.String)  # each spelling so far, with its spaces
+        self._code = pl.Series([], dtype=pl.Int64)  # −1 for no device
 
     def encode(self, column: pl.Series) -> tuple[np.ndarray, np.ndarray]:
-        """Codes, and which of them are of nobody (code 0 then)."""
+        """Codes, and which rows have no device (code 0)."""
         texts = (column if column.dtype == pl.String else column.cast(pl.String)).fill_null("")
         numbers = self._look_up(texts)
         if numbers.null_count():
@@ -47,7 +48,7 @@ class Names:
         return np.maximum(found, 0).astype(np.uint32), found < 0
 
     def meet(self, column: pl.Series) -> None:
-        """Devices of rows that are of another kind."""
+        """Devices of rows excluded by `where`."""
         texts = column.unique().cast(pl.String).drop_nulls().to_list()
         self.others.update(name for name in map(str.strip, texts) if name.lower() not in _NOBODY)
 
@@ -56,7 +57,7 @@ class Names:
 
 
 class Rows(NamedTuple):
-    """Usable rows, in the order of the file. Columns that the form has not are empty."""
+    """Usable rows, in the order of the file. Columns that the form does not have are empty."""
 
     number: np.ndarray  # i64, of the line or row
     device: np.ndarray  # u32
@@ -67,48 +68,59 @@ class Rows(NamedTuple):
     def only(self, mask: np.ndarray) -> "Rows":
         return Rows(*(column[mask] if len(column) else column for column in self))
 
+    def shown(self, tally: Tally) -> Callable[[int], str]:
+        """Describes the row at a position: its number, its device once devices have names, its times."""
+
+        def show(i: int) -> str:
+            device = f"{tally.devices[self.device[i]][:40]}, " if tally.devices else ""
+            times = (tally.moment(int(column[i])) for column in (self.start, self.end) if len(column))
+            return f"{self.number[i]}: {device}{' to '.join(times)}"
+
+        return show
+
 
 def state_words(on: Iterable[str], off: Iterable[str]) -> dict[str, int]:
-    """Each known word of a state, 1 or 0; the caller's own come first."""
+    """Each known word of a state, 1 or 0; the caller's take precedence."""
     words = {**dict.fromkeys(_ON.split(), 1), **dict.fromkeys(_OFF.split(), 0)}
-    mine = {**{str(word).strip().lower(): 1 for word in on}}
-    theirs = {str(word).strip().lower(): 0 for word in off}
-    both = mine.keys() & theirs.keys()
-    if both:
-        raise InvalidInput("on", ", ".join(sorted(both)), "words that are not among off as well")
-    return {**words, **mine, **theirs}
+    own_on, own_off = ({str(word).strip().lower() for word in given} for given in (on, off))
+    if both := own_on & own_off:
+        raise InvalidInput("on", ", ".join(sorted(both)), "words that are not in off, too")
+    return {**words, **dict.fromkeys(own_on, 1), **dict.fromkeys(own_off, 0)}
 
 
-def read_rows(
-    table: Table,
-    chosen: Mapping[str, str],
-    where: Mapping[str, str],
-    clock: Clock,
-    names: Names,
-    words: Mapping[str, int],
-    tally: Tally,
-) -> Rows:
+class RowFormat(NamedTuple):
+    """What the columns of a table mean."""
+
+    columns: Mapping[str, str]  # of the table, by our names
+    clock: LogClock
+    where: Mapping[str, str] = MappingProxyType({})  # values of the rows that belong to the log, by column
+    states: Mapping[str, int] = MappingProxyType({})  # 1 or 0 for each word
+
+
+def read_rows(table: SourceTable, form: RowFormat, names: Names, tally: Tally) -> Rows:
     """All rows that can be used; the others are in the tally."""
-    keep = list(dict.fromkeys([*chosen.values(), *where]))
+    keep = list(dict.fromkeys([*form.columns.values(), *form.where]))
     parts: list[Rows] = []
     for block in table.blocks(keep):
-        for kind, count, numbers, lines in block.bad:
-            tally.rows += count
-            examples = [f"{table.word} {n}: {_short(line)}" for n, line in zip(numbers, lines, strict=True)]
-            tally.add(kind, count, LEFT_OUT, examples)
-        tally.rows += block.table.height
+        count_lines(block, tally, _short)
         if block.table.height:
-            parts.append(_usable(block, table.word, chosen, where, clock, names, words, tally))
+            parts.append(_usable(block, form, names, tally))
     if not parts:
         tally.fail("a table without rows") if not tally.rows else tally.nothing_left()
-    joined = []
-    for i in range(len(Rows._fields)):  # a column at a time, so that only one is held twice
-        joined.append(np.concatenate([part[i] for part in parts]))
-    return Rows(*joined)
+    return Rows(*map(np.concatenate, zip(*parts, strict=True)))  # column by column, so that only one is in memory twice
 
 
-def without_far(rows: Rows, word: str, dated: bool, tally: Tally) -> Rows:
-    """Leaves out times that cannot belong to this log: jumps of a clock.
+def count_lines(block: Block, tally: Tally, short: Callable[[str], str]) -> None:
+    """Counts the rows of a block and the lines that could not be read."""
+    tally.rows += block.table.height
+    for kind, count, numbers, lines in block.bad:
+        tally.rows += count
+        examples = (f"{tally.word} {n}: {short(line)}" for n, line in zip(numbers, lines, strict=True))
+        tally.add(kind, count, LEFT_OUT, examples)
+
+
+def without_far(rows: Rows, dated: bool, tally: Tally) -> Rows:
+    """Leaves out times that cannot belong to this log, such as clock jumps.
 
     Far is what lies further from the median than 10 times the span of the middle 98 % of times (at least a day; of
     few rows, of all but the first and the last), and in a log with dates what lies before March 1973. An interval that
@@ -136,49 +148,28 @@ def without_far(rows: Rows, word: str, dated: bool, tally: Tally) -> Rows:
     far = np.any(far, axis=0)
     if len(rows.end):
         start, end = np.maximum(rows.start, first), np.minimum(rows.end, last)
-        reset = dated & (rows.start < EARLIEST) & (middle >= EARLIEST)  # a clock that was not yet set: no long stay
+        reset = dated & (rows.start < EARLIEST) & (middle >= EARLIEST)  # a clock that was not yet set, not a long stay
         long = far & (start < end) & ~reset
-        examples = _written(rows, long, word, tally)
-        tally.add("rows that reach far beyond the log's other times", int(long.sum()), "cut to the log", examples)
+        tally.mark("rows that extend far beyond the log's other times", long, "cut to the log", rows.shown(tally))
         start, end = np.where(long, start, rows.start), np.where(long & (rows.end < OPEN), end, rows.end)
         rows, far = rows._replace(start=start, end=end), far & ~long
-    examples = _written(rows, far, word, tally)
-    tally.add("rows whose times are far from all others (a clock jumped)", int(far.sum()), LEFT_OUT, examples)
+    tally.mark("rows with times far from all others (a clock jump)", far, LEFT_OUT, rows.shown(tally))
     return rows.only(~far)
 
 
-def _written(rows: Rows, mask: np.ndarray, word: str, tally: Tally) -> list[str]:
-    times = [rows.start, rows.end] if len(rows.end) else [rows.start]
-    shown = np.flatnonzero(mask)[: tally.wants]
-    return [f"{word} {rows.number[i]}: {' to '.join(tally.moment(int(t[i])) for t in times)}" for i in shown]
-
-
-def _usable(
-    block: Block,
-    word: str,
-    chosen: Mapping[str, str],
-    where: Mapping[str, str],
-    clock: Clock,
-    names: Names,
-    words: Mapping[str, int],
-    tally: Tally,
-) -> Rows:
-    table = block.table
+def _usable(block: Block, form: RowFormat, names: Names, tally: Tally) -> Rows:
+    (chosen, clock, where, states), table = form, block.table
     rest = np.ones(table.height, bool)
 
     def leave(kind: str, mask: np.ndarray) -> None:
         """Each row is left out for the first reason that holds."""
-        found = np.flatnonzero(rest & mask)
-        if len(found):
-            shown = found[: tally.wants]
-            rest[found] = False
-            tally.add(kind, len(found), LEFT_OUT, [_shown(block, word, int(i)) for i in shown])
+        tally.mark(kind, rest & mask, LEFT_OUT, lambda i: _shown(block, i))
+        np.logical_and(rest, ~mask, out=rest)
 
     for name, value in where.items():
-        leave(
-            "rows of other kinds", ~(table[name].cast(pl.String).str.strip_chars() == value).fill_null(False).to_numpy()
-        )
-    if where and not rest.all():  # devices of other kinds only are no devices of this log
+        same = (table[name].cast(pl.String).str.strip_chars() == value).fill_null(False)
+        leave("rows excluded by where", ~same.to_numpy())
+    if where and not rest.all():  # devices with excluded rows only are not part of this log
         names.meet(table[chosen["device"]].filter(pl.Series(~rest)))
         codes, nobody = np.zeros(table.height, np.uint32), np.zeros(table.height, bool)
         codes[rest], nobody[rest] = names.encode(table[chosen["device"]].filter(pl.Series(rest)))
@@ -186,13 +177,13 @@ def _usable(
         codes, nobody = names.encode(table[chosen["device"]])
     leave("rows without a device", nobody)
     times = [moments(table[chosen[name]], clock) for name in ("start", "end", "time") if name in chosen]
-    if "end" in chosen:  # still there: closed once the log's end is known
+    if "end" in chosen:  # still available: closed once the end of the log is known
         open_end = (times[0][1] == FINE) & (times[1][1] == MISSING)
         times[1] = np.where(open_end, OPEN, times[1][0]), np.where(open_end, FINE, times[1][1]).astype(np.uint8)
     for kind, fault in (("rows without a time", MISSING), ("rows whose time cannot be read", UNREADABLE)):
         leave(kind, _any(times, fault))
-    leave("rows in an hour that never was (clocks are set forward)", _any(times, NEVER_WAS))
-    leave("rows whose time is no time (not finite, or thousands of years away)", _any(times, NOT_A_TIME))
+    leave("rows in an hour that does not exist (clocks are set forward)", _any(times, NEVER_WAS))
+    leave("rows whose time is invalid (not finite, or thousands of years away)", _any(times, NOT_A_TIME))
     start, end = times[0][0], times[1][0] if len(times) > 1 else np.zeros(0, np.int64)
     if len(end):
         # In the hour that occurs twice an end may seem to be before its start: see folds.py.
@@ -201,13 +192,10 @@ def _usable(
     state = np.zeros(0, bool)
     if "state" in chosen:
         texts = table[chosen["state"]].cast(pl.String).str.strip_chars().str.to_lowercase()
-        found = texts.unique()
-        marks = pl.Series(
-            [-2 if t is None or t in _NOBODY else words.get(t, -1) for t in found.to_list()], dtype=pl.Int8
-        )
-        state = texts.replace_strict(found, marks, return_dtype=pl.Int8).to_numpy()
+        known = {**states, **dict.fromkeys((*_NOBODY, None), -2)}
+        state = texts.replace_strict(known, default=-1, return_dtype=pl.Int8).to_numpy()
         leave("rows without a state", state == -2)
-        leave("rows whose state is not known (name such words with on and off)", state == -1)
+        leave("rows whose state is not recognised (define such words with on and off)", state == -1)
         state = state == 1
     return Rows(block.numbers, codes, start, end, state).only(rest)
 
@@ -216,9 +204,9 @@ def _any(times: list[tuple[np.ndarray, np.ndarray]], fault: int) -> np.ndarray:
     return np.any([status == fault for _, status in times], axis=0)
 
 
-def _shown(block: Block, word: str, i: int) -> str:
+def _shown(block: Block, i: int) -> str:
     row = ", ".join(f"{name} {value}" for name, value in block.table.row(i, named=True).items())
-    return f"{word} {block.numbers[i]}: {_short(row)}"
+    return f"{block.numbers[i]}: {_short(row)}"
 
 
 def _short(text: str) -> str:

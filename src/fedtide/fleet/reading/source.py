@@ -1,6 +1,8 @@
-"""What a log is kept in: tables in files, frames, matrices. Told by content, not by name."""
+"""Sources of logs: files, frames, matrices. Their format is detected from content, not from names."""
 
+import contextlib
 import gzip
+import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ from fedtide.fleet.reading.text import BLOCK, Block, blocks_of_lines, csv_blocks
 _ROWS = 500_000  # of a typed table at a time
 _POLARS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 _HEAD_ROWS = 5000
-_HEAD = 2**18  # bytes that are looked at first
+_HEAD = 2**18  # bytes from which the format is detected
 _MAGIC = {
     b"BZh": "bzip2",
     b"\xfd7zXZ": "xz",
@@ -24,9 +26,12 @@ _MAGIC = {
     b"\xfe\xff": "UTF-16 text",
 }
 
+_SQLITE = b"SQLite format 3\0"
+_VIEWS = ("availability_log", "availability_windows")  # of the ledger of a deployment
 
-class Table(NamedTuple):
-    """A table that is read block by block. `word` is what its rows are numbered by."""
+
+class SourceTable(NamedTuple):
+    """A table that is read block by block. `word` is the unit of row numbers."""
 
     name: str
     columns: list[str]
@@ -36,14 +41,14 @@ class Table(NamedTuple):
     headless: bool = False  # no header: the columns are called 0, 1, …
 
 
-class Arrays(NamedTuple):
+class Matrices(NamedTuple):
     """NumPy arrays of a file."""
 
     name: str
     arrays: dict[str, np.ndarray]
 
 
-def open_source(source: Any, what: str = "source") -> Table | Arrays:
+def open_source(source: Any, what: str = "source") -> SourceTable | Matrices:
     """The table or the arrays of a path or a frame."""
     if isinstance(source, pl.LazyFrame):
         try:
@@ -53,7 +58,7 @@ def open_source(source: Any, what: str = "source") -> Table | Arrays:
     if isinstance(source, pl.DataFrame):
         return _typed("the frame", source.columns, source.height, lambda keep, at: source.select(keep).slice(at, _ROWS))
     if isinstance(source, np.ndarray):
-        return Arrays("the array", {"state": source})
+        return Matrices("the array", {"state": source})
     if not isinstance(source, str | Path):
         raise InvalidInput(what, source, "a path, a polars frame or a NumPy array")
     path = Path(source)
@@ -65,7 +70,34 @@ def open_source(source: Any, what: str = "source") -> Table | Arrays:
         raise FedtideError(f"{path}: {_line(error)}") from None
 
 
-def _open_file(path: Path) -> Table | Arrays:
+def is_database(source: Any) -> bool:
+    """Whether it is the path of an SQLite database."""
+    if not isinstance(source, str | Path):
+        return False
+    try:
+        with Path(source).open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False  # reported where it is opened as a log
+
+
+def read_database(path: str | Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(intervals, windows) of all runs in a ledger, in epoch seconds."""
+    tables = []
+    try:
+        with contextlib.closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            for view in _VIEWS:
+                rows = connection.execute(f'select device, start, "end" from {view}').fetchall()
+                schema = {"device": pl.String, "start": pl.Float64, "end": pl.Float64}
+                tables.append(pl.DataFrame(rows, schema=schema, orient="row"))
+    except sqlite3.Error as error:
+        raise FedtideError(f"{path}: a database, but no readable ledger of a fedtide deployment ({error})") from None
+    if not tables[0].height:
+        raise FedtideError(f"{path}: a ledger in which no client was ever available")
+    return tables[0], tables[1]
+
+
+def _open_file(path: Path) -> SourceTable | Matrices:
     if path.is_dir():
         raise FedtideError(f"{path}: a folder; give one file")
     with path.open("rb") as file:
@@ -75,28 +107,28 @@ def _open_file(path: Path) -> Table | Arrays:
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             raise FedtideError(
-                f"{path}: {kind}, which is not read here; CSV or JSON lines as UTF-8 (gz or not), or Parquet"
+                f"{path}: {kind}is not supported; use CSV or JSON lines as UTF-8 (gz or not), or Parquet"
             )
     if head.startswith(b"PAR1"):
         return _parquet(path)
     if head.startswith(b"\x93NUMPY"):
-        return Arrays(path.name, {"state": np.load(path, allow_pickle=False)})
+        return Matrices(path.name, {"state": np.load(path, allow_pickle=False)})
     if head.startswith(b"PK"):
         with np.load(path, allow_pickle=False) as stored:
-            return Arrays(path.name, {name: stored[name] for name in stored.files})
+            return Matrices(path.name, {name: stored[name] for name in stored.files})
     if head.startswith(b"\x1f\x8b"):
         return _text(path, lambda: cast(IO[bytes], gzip.open(path, "rb")))
     return _text(path, lambda: path.open("rb"))
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path) -> SourceTable:
     scan = pl.scan_parquet(path)
     columns = list(scan.collect_schema())
     rows = scan.select(pl.len()).collect().item()
     return _typed(path.name, columns, rows, lambda keep, at: scan.select(keep).slice(at, _ROWS).collect())
 
 
-def _typed(name: str, columns: list[str], rows: int, read: Callable[[list[str], int], pl.DataFrame]) -> Table:
+def _typed(name: str, columns: list[str], rows: int, read: Callable[[list[str], int], pl.DataFrame]) -> SourceTable:
     def blocks(keep: list[str]) -> Iterator[Block]:
         for at in range(0, rows, _ROWS):
             table = read(keep, at)
@@ -104,10 +136,10 @@ def _typed(name: str, columns: list[str], rows: int, read: Callable[[list[str], 
 
     if not rows or not columns:
         raise FedtideError(f"{name}: a table without rows")
-    return Table(name, columns, read(columns, 0).head(_HEAD_ROWS), blocks, "row")
+    return SourceTable(name, columns, read(columns, 0).head(_HEAD_ROWS), blocks, "row")
 
 
-def _text(path: Path, open_file: Callable[[], IO[bytes]]) -> Table:
+def _text(path: Path, open_file: Callable[[], IO[bytes]]) -> SourceTable:
     begin = next(blocks_of_lines(open_file, _HEAD), b"")
     if begin[:4] == b"PAR1":
         raise FedtideError(f"{path}: Parquet inside of gz; unpack it first")
@@ -117,13 +149,13 @@ def _text(path: Path, open_file: Callable[[], IO[bytes]]) -> Table:
         raise FedtideError(f"{path}: empty")
     first = lines[place].strip()
     if first.startswith("["):
-        raise FedtideError(f"{path}: a JSON array; JSON lines are needed, one object a line")
+        raise FedtideError(f"{path}: a JSON array; use JSON lines, with one object per line")
     if first.startswith("{"):
         return _json(path, open_file, begin)
     separator = max(",;\t", key=lines[place].count)
     fields = csv_fields(lines[place], separator)
     if fields is None or "\0" in lines[place]:
-        raise FedtideError(f"{path}: the first line is no header: {first[:60]!r}")
+        raise FedtideError(f"{path}: the first line is not a header: {first[:60]!r}")
     headless = all(_is_entry(field) for field in fields)
     names = [str(i) for i in range(len(fields))] if headless else [field.strip() for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(names) < 1000 else []
@@ -134,10 +166,10 @@ def _text(path: Path, open_file: Callable[[], IO[bytes]]) -> Table:
     def blocks(keep: list[str], size: int = BLOCK) -> Iterator[Block]:
         return csv_blocks(blocks_of_lines(open_file, size), names, keep, separator, skip)
 
-    return Table(path.name, names, _head(blocks(names, _HEAD), names), blocks, "line", headless)
+    return SourceTable(path.name, names, _head(blocks(names, _HEAD), names), blocks, "line", headless)
 
 
-def _json(path: Path, open_file: Callable[[], IO[bytes]], begin: bytes) -> Table:
+def _json(path: Path, open_file: Callable[[], IO[bytes]], begin: bytes) -> SourceTable:
     keys: dict[str, None] = {}
     for line in begin.decode("utf-8", "replace").split("\n")[:1000]:
         keys.update(dict.fromkeys(json_object(line) or {}))
@@ -147,11 +179,11 @@ def _json(path: Path, open_file: Callable[[], IO[bytes]], begin: bytes) -> Table
     def blocks(keep: list[str], size: int = BLOCK) -> Iterator[Block]:
         return json_blocks(blocks_of_lines(open_file, size), keep)
 
-    return Table(path.name, list(keys), _head(blocks(list(keys), _HEAD), list(keys)), blocks, "line")
+    return SourceTable(path.name, list(keys), _head(blocks(list(keys), _HEAD), list(keys)), blocks, "line")
 
 
 def _head(blocks: Iterator[Block], names: list[str]) -> pl.DataFrame:
-    """The first rows, some thousands where there are so many."""
+    """The first rows, at most some thousands."""
     parts, rows = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))], 0
     for block in blocks:
         parts.append(block.table)

@@ -16,6 +16,9 @@ class Spans(NamedTuple):
     def only(self, rows: np.ndarray) -> "Spans":
         return Spans(self.device[rows], self.start[rows], self.end[rows])
 
+    def in_order(self) -> "Spans":
+        return self.only(np.lexsort((self.start, self.device)))
+
     def frame(self) -> pl.DataFrame:
         schema = {"device": pl.UInt32, "start": pl.Int64, "end": pl.Int64}
         return pl.DataFrame(self._asdict(), schema=schema)
@@ -26,7 +29,9 @@ def merge(spans: Spans) -> tuple[Spans, np.ndarray, np.ndarray]:
     device, start, end = spans
     if not len(device):
         return spans, np.zeros(0, bool), np.zeros(0, bool)
-    reach = _running_max(device, end)
+    reach = (
+        pl.DataFrame({"device": device, "end": end}).select(pl.col("end").cum_max().over("device"))["end"].to_numpy()
+    )
     same = device[1:] == device[:-1]
     overlaps = np.concatenate([[False], same & (start[1:] < reach[:-1])])
     touches = np.concatenate([[False], same & (start[1:] == reach[:-1])])
@@ -37,35 +42,43 @@ def merge(spans: Spans) -> tuple[Spans, np.ndarray, np.ndarray]:
 
 def covered(spans: Spans, windows: Spans) -> np.ndarray:
     """How long each span lies within the windows of its device; the windows are disjoint."""
-    if not len(windows.device):
-        return np.zeros(len(spans.device), np.int64)
-    start, end, opens, closes = _keys(spans, windows)
-    lengths = windows.end - windows.start
-    total = np.concatenate([[0], np.cumsum(lengths)])
-
-    def before(key: np.ndarray, moment: np.ndarray) -> np.ndarray:
-        """Length of all windows before a moment, those of earlier devices included."""
-        i = np.searchsorted(opens, key, side="right")  # windows that have opened
-        into = moment - windows.start[np.maximum(i - 1, 0)]
-        inside = (i > 0) & (key < closes[np.maximum(i - 1, 0)])
-        return total[i] - np.where(inside, lengths[np.maximum(i - 1, 0)] - into, 0)
-
-    return before(end, spans.end) - before(start, spans.start)
+    which, parts = _parts(spans, windows)
+    return np.bincount(which, parts.end - parts.start, len(spans.device))
 
 
 def cut(spans: Spans, windows: Spans) -> Spans:
     """The parts of disjoint spans within disjoint windows of the same device."""
+    return _parts(spans, windows)[1]
+
+
+def _parts(spans: Spans, windows: Spans) -> tuple[np.ndarray, Spans]:
+    """The parts of spans within disjoint windows of the same device, and the row of the span of each."""
     if not len(windows.device) or not len(spans.device):
-        return spans.only(np.zeros(0, int))
+        return np.zeros(0, int), spans.only(np.zeros(0, int))
     start, end, opens, closes = _keys(spans, windows)
     low, high = np.searchsorted(closes, start, side="right"), np.searchsorted(opens, end, side="left")
     count = np.maximum(high - low, 0)
     which = np.repeat(np.arange(len(count)), count)
     window = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + low[which]
-    parts = spans.only(which)
-    return Spans(
-        parts.device, np.maximum(parts.start, windows.start[window]), np.minimum(parts.end, windows.end[window])
-    )
+    device, begin, finish = spans.only(which)
+    return which, Spans(device, np.maximum(begin, windows.start[window]), np.minimum(finish, windows.end[window]))
+
+
+def without(windows: Spans, holes: Spans) -> Spans:
+    """Windows less holes, of the same devices."""
+    if not len(holes.device) or not len(windows.device):
+        return windows
+    holes = merge(holes.in_order())[0]
+    low = min(int(windows.start.min()), int(holes.start.min())) - 1
+    high = max(int(windows.end.max()), int(holes.end.max())) + 1
+    # The spans between the holes of a device: from before all time to its first, …, from its last to after all time.
+    everyone = np.unique(np.concatenate([windows.device, holes.device])).astype(np.uint32)
+    device = np.concatenate([everyone, holes.device])
+    start = np.concatenate([np.full(len(everyone), low), holes.end])
+    order = np.lexsort((start, device))
+    end = np.concatenate([holes.start, np.full(len(everyone), high)])
+    closing = np.lexsort((end, np.concatenate([holes.device, everyone])))
+    return cut(windows, Spans(device[order], start[order], end[closing]))
 
 
 def window_of(spans: Spans, windows: Spans) -> np.ndarray:
@@ -77,16 +90,6 @@ def window_of(spans: Spans, windows: Spans) -> np.ndarray:
 def spans_of(table: pl.DataFrame) -> Spans:
     """The rows of a table of a `Log`."""
     return Spans(*(table[name].to_numpy() for name in Spans._fields))
-
-
-def _running_max(device: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The largest end so far, of each device; devices are sorted."""
-    low, width = int(end.min()), int(end.max()) - int(end.min()) + 1
-    if (int(device[-1]) + 1) * width < 2**62:  # one pass: an offset makes each device's ends exceed the former's
-        offset = device.astype(np.int64) * width
-        return np.maximum.accumulate(end - low + offset) - offset + low
-    table = pl.DataFrame({"device": device, "end": end})
-    return table.select(pl.col("end").cum_max().over("device"))["end"].to_numpy()
 
 
 def _keys(spans: Spans, windows: Spans) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -1,16 +1,18 @@
-"""The account of a reading while it is being made: every row ends in exactly one place."""
+"""The account of a log while it is read: every row is counted exactly once."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 from zoneinfo import ZoneInfo
+
+import numpy as np
 
 from fedtide.errors import FedtideError
 from fedtide.fleet.log import Account, Issue
 
 LEFT_OUT = "left out"
-_EXAMPLES = 3
+EXAMPLES = 3  # of each kind of issue
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -19,28 +21,29 @@ class Tally:
 
     def __init__(self, source: str, word: str = "row"):
         self.source = source
-        self.word = word  # what its rows are numbered by: "line" or "row"
-        self.zone: str | None = None  # in which examples are dated; None where the clock has no dates
+        self.word = word  # the unit of row numbers: "line" or "row"
+        self.zone: str | None = None  # of the dates in examples; None if the clock has no dates
+        self.devices: Sequence[str] = ()  # names by number, for examples
         self.rows = 0
         self.notes: list[str] = []
         self._issues: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {}
 
     def add(self, kind: str, count: int, done: str, examples: Iterable[str] = ()) -> None:
-        """More of a kind of issue; the first three examples are kept."""
+        """Adds to a kind of issue; the first three examples are kept."""
         if count:
             before, shown = self._issues.get((kind, done), (0, ()))
-            if len(shown) < _EXAMPLES:
-                shown = (*shown, *examples)[:_EXAMPLES]
+            if len(shown) < EXAMPLES:
+                shown = (*shown, *examples)[:EXAMPLES]
             self._issues[kind, done] = (before + int(count), shown)
+
+    def mark(self, kind: str, mask: np.ndarray, done: str, show: Callable[[int], str]) -> None:
+        """An issue of the rows in the mask; `show` describes the row at a position."""
+        places = np.flatnonzero(mask)
+        self.add(kind, len(places), done, (f"{self.word} {show(int(i))}" for i in places[:EXAMPLES]))
 
     def note(self, sentence: str) -> None:
         if sentence not in self.notes:
             self.notes.append(sentence)
-
-    @property
-    def wants(self) -> int:
-        """Examples to look for at most, at a time."""
-        return _EXAMPLES
 
     def moment(self, ms: int) -> str:
         """A time of an example: a date, or seconds of the log's own clock."""
@@ -54,7 +57,7 @@ class Tally:
         return tuple(Issue(kind, count, done, shown) for (kind, done), (count, shown) in self._issues.items())
 
     def absorb(self, other: "Tally", prefix: str) -> None:
-        """The issues of another table, which holds no rows of this one: nothing of them counts as left out here."""
+        """Adds the issues of another table, whose rows do not count as left out of this one."""
         for issue in other.issues():
             done = "not used" if issue.done == LEFT_OUT else issue.done
             self.add(f"{prefix}: {issue.kind}", issue.count, done, issue.examples)

@@ -1,4 +1,4 @@
-"""Text files in blocks of whole lines, every field as text: what cannot be read is named, never lost.
+"""Text files in blocks of whole lines, every field as text; lines that cannot be read are reported.
 
 A line is a row: a field cannot hold a line break. Blank lines are no rows. Line numbers count from 1.
 """
@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 
 BLOCK = 2**24  # bytes
-_NEWLINE, _QUOTE = 10, 34
 UNREADABLE = "lines that are not UTF-8 text"
+
+Fault = tuple[str, int, np.ndarray, list[str]]  # what is wrong, how many lines, the first of their numbers and texts
 
 
 class Block(NamedTuple):
@@ -22,36 +23,7 @@ class Block(NamedTuple):
 
     numbers: np.ndarray  # [rows] i64
     table: pl.DataFrame
-    bad: list[tuple[str, int, np.ndarray, list[str]]]  # what is wrong, how many, the first line numbers, the lines
-
-
-class _Lines(NamedTuple):
-    data: np.ndarray  # u8, ends with a newline
-    starts: np.ndarray
-    ends: np.ndarray  # of the newlines
-    numbers: np.ndarray
-    bad: np.ndarray  # bool: neither UTF-8 nor free of NULs
-    blank: np.ndarray
-
-    def text(self, i: int | np.integer) -> str:
-        return self.data[self.starts[i] : self.ends[i]].tobytes().decode("utf-8", "replace")
-
-    def only(self, mask: np.ndarray) -> bytes:
-        """The bytes of these lines."""
-        if mask.all():
-            return self.data.tobytes()
-        return self.data[np.repeat(mask, self.ends + 1 - self.starts)].tobytes()
-
-    def occurs(self, byte: int) -> np.ndarray:
-        """How often a byte occurs in each line."""
-        places = np.flatnonzero(self.data == byte)
-        return np.diff(np.searchsorted(places, self.ends), prepend=0)
-
-    def fault(self, kind: str, mask: np.ndarray) -> list[tuple[str, int, np.ndarray, list[str]]]:
-        where = np.flatnonzero(mask)
-        if not len(where):
-            return []
-        return [(kind, len(where), self.numbers[where[:3]], [self.text(i) for i in where[:3]])]
+    bad: list[Fault]
 
 
 def blocks_of_lines(open_file: Callable[[], IO[bytes]], size: int = BLOCK) -> Iterator[bytes]:
@@ -75,82 +47,74 @@ def csv_blocks(
 ) -> Iterator[Block]:
     """The columns `keep` of a CSV file with these column names, after `skip` lines."""
     places = [i for i, name in enumerate(names) if name in keep]
-    for lines in _numbered(blocks):
-        rest = ~lines.blank & (lines.numbers > skip)
-        bad = lines.fault(UNREADABLE, rest & lines.bad)
-        rest &= ~lines.bad
-        quoted = rest & (lines.occurs(_QUOTE) > 0) if _QUOTE in lines.data else np.zeros_like(rest)
-        fields = lines.occurs(ord(separator)) + 1
-        bad += lines.fault("lines with too many fields", rest & ~quoted & (fields > len(names)))
-        bad += lines.fault("lines with too few fields", rest & ~quoted & (fields < len(names)))
-        rest &= quoted | (fields == len(names))
-        odd = np.flatnonzero(quoted)[~_well_quoted(lines.only(quoted), separator, len(names))]
-        rest[odd] = False
-        table = _csv_table(lines.only(rest), places, names, separator, bool(quoted.any()))
-        if table.height != rest.sum():  # not seen to happen; the slow way cannot lose a line
-            odd, table = np.flatnonzero(rest | np.isin(np.arange(len(rest)), odd)), table.clear()
-            rest[:] = False
-        read = [(i, csv_fields(lines.text(i), separator)) for i in odd]
-        good = [(i, row) for i, row in read if row is not None and len(row) == len(names)]
-        wrong = np.zeros_like(rest)
-        wrong[[i for i, row in read if row is None or len(row) != len(names)]] = True
-        bad += lines.fault("lines whose quotes or fields do not fit", wrong)
-        numbers = lines.numbers[rest]
-        if good:
-            more = {names[p]: [row[p] or None for _, row in good] for p in places}
-            table = pl.concat([table, pl.DataFrame(more, schema=table.schema)])
-            numbers = np.concatenate([numbers, lines.numbers[[i for i, _ in good]]])
-            order = np.argsort(numbers, kind="stable")
-            numbers, table = numbers[order], table[order]
-        yield Block(numbers, table, bad)
+    schema = {names[p]: pl.String for p in places}
+    field = f'(?:"[^"]*"|[^"{separator}]*)'  # without quotes, or within a pair of them
+    quoted, text = pl.col("quoted"), pl.col("text")
+    for lines, bad in _numbered(blocks, skip):
+        lines = lines.with_columns(
+            quoted=text.str.contains('"', literal=True),
+            fields=text.str.count_matches(separator, literal=True).cast(pl.Int64) + 1,
+        )
+        bad += _fault("lines with too many fields", lines.filter(~quoted & (pl.col("fields") > len(names))))
+        bad += _fault("lines with too few fields", lines.filter(~quoted & (pl.col("fields") < len(names))))
+        unquoted = lines.filter(~quoted & (pl.col("fields") == len(names)))
+        lines = lines.filter(quoted)
+        if lines.height and len(names) <= 1000:  # the pattern would be too long
+            plain = lines["text"].str.contains(f"^{field}(?:{separator}{field}){{{len(names) - 1}}}$")
+        else:
+            plain = pl.repeat(False, lines.height, eager=True)
+        fast = pl.concat([unquoted, lines.filter(plain)]).sort("number")
+        table = _csv_table(fast["text"], places, names, separator)
+        # The rest (doubled quotes, spaces before quotes) is read line by line.
+        lines = lines.filter(~plain)
+        read = [csv_fields(line, separator) for line in lines["text"]]
+        fine = [row is not None and len(row) == len(names) for row in read]
+        bad += _fault("lines whose quotes or fields are malformed", lines.filter(~pl.Series(fine, dtype=pl.Boolean)))
+        good = [row for row, fits in zip(read, fine, strict=True) if row is not None and fits]
+        rest = pl.DataFrame({names[p]: [row[p] or None for row in good] for p in places}, schema=schema)
+        numbers = pl.concat([fast["number"], lines["number"].filter(pl.Series(fine, dtype=pl.Boolean))])
+        order = numbers.arg_sort()
+        yield Block(numbers[order].to_numpy(), pl.concat([table, rest])[order], bad)
 
 
 def json_blocks(blocks: Iterator[bytes], keep: list[str]) -> Iterator[Block]:
     """These keys of JSON lines, as text; null where a line has no such key."""
     schema = dict.fromkeys(keep, pl.String)
-    for lines in _numbered(blocks):
-        rest = ~lines.blank & ~lines.bad
-        bad = lines.fault(UNREADABLE, ~lines.blank & lines.bad)
+    for lines, bad in _numbered(blocks):
         try:
-            table = (
-                pl.read_ndjson(io.BytesIO(lines.only(rest)), schema=schema)
-                if rest.any()
-                else pl.DataFrame(schema=schema)
-            )
+            table = pl.read_ndjson(io.BytesIO(lines["text"].str.join("\n").item().encode()), schema=schema)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             table = None
-        if table is None or table.height != rest.sum():  # one line that is no object: look at each
-            read = {i: json_object(lines.text(i)) for i in np.flatnonzero(rest)}
-            wrong = np.zeros_like(rest)
-            wrong[[i for i, row in read.items() if row is None]] = True
-            bad += lines.fault("lines that are no JSON object", wrong)
-            rest &= ~wrong
-            rows = [row for row in read.values() if row is not None]
-            table = pl.DataFrame({key: [_text(row.get(key)) for row in rows] for key in keep}, schema=schema)
-        yield Block(lines.numbers[rest], table, bad)
+        if table is None or table.height != lines.height:  # at least one line is not an object: parse each
+            rows = [json_object(line) for line in lines["text"]]
+            none = pl.Series([row is None for row in rows], dtype=pl.Boolean)
+            bad += _fault("lines that are not a JSON object", lines.filter(none))
+            lines = lines.filter(~none)
+            table = pl.DataFrame(
+                {key: [_text(row.get(key)) for row in rows if row is not None] for key in keep}, schema=schema
+            )
+        yield Block(lines["number"].to_numpy(), table, bad)
 
 
 def _newlines(block: bytes) -> bytes:
     return block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
 
 
-def _numbered(blocks: Iterator[bytes]) -> Iterator[_Lines]:
+def _numbered(blocks: Iterator[bytes], skip: int = 0) -> Iterator[tuple[pl.DataFrame, list[Fault]]]:
+    """Number and text of the lines after `skip`, without blank ones; and those that are not text."""
     first = 1
     for block in blocks:
-        data = np.frombuffer(block, np.uint8)
-        ends = np.flatnonzero(data == _NEWLINE)
-        starts = np.concatenate([[0], ends[:-1] + 1])
-        bad, blank = np.zeros(len(ends), bool), starts == ends
-        lines = _Lines(data, starts, ends, first + np.arange(len(ends)), bad, blank)
-        if not _is_text(block):
-            odd = lines.occurs(0) > 0
-            high = np.diff(np.searchsorted(np.flatnonzero(data >= 128), ends), prepend=0) > 0
-            bad[:] = [o or (h and not _is_text(block[s:e])) for o, h, s, e in zip(odd, high, starts, ends, strict=True)]
-        if b" " in block[:1] or b"\n " in block or b"\n\t" in block:  # lines of spaces only are blank too
-            spaces = lines.occurs(32) + lines.occurs(9)
-            blank |= spaces == ends - starts
-        first += len(ends)
-        yield lines
+        texts = pl.Series("text", [block.decode("utf-8", "replace")]).str.split("\n").explode().head(-1)
+        odd = [] if _is_text(block) else [not _is_text(line) for line in block.split(b"\n")[:-1]]
+        lines = pl.DataFrame({"text": texts, "number": np.arange(first, first + len(texts)), "odd": odd or False})
+        first += len(texts)
+        lines = lines.filter((pl.col("number") > skip) & (pl.col("text").str.strip_chars(" \t") != ""))
+        yield lines.filter(~pl.col("odd")), _fault(UNREADABLE, lines.filter("odd"))
+
+
+def _fault(kind: str, lines: pl.DataFrame) -> list[Fault]:
+    few = lines.head(3)
+    return [(kind, lines.height, few["number"].to_numpy(), few["text"].to_list())] if lines.height else []
 
 
 def _is_text(block: bytes) -> bool:
@@ -162,30 +126,20 @@ def _is_text(block: bytes) -> bool:
         return False
 
 
-def _csv_table(data: bytes, places: list[int], names: list[str], separator: str, quoted: bool) -> pl.DataFrame:
+def _csv_table(lines: pl.Series, places: list[int], names: list[str], separator: str) -> pl.DataFrame:
     wanted = [names[p] for p in places]
-    if not data:
+    if not len(lines):
         return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
-    # A header of our own: versions of polars differ in the names they give to columns without one.
-    header = separator.join(f"f{i}" for i in range(len(names))).encode()
+    # Versions of polars differ in the names of columns without a header.
+    header = separator.join(f"f{i}" for i in range(len(names)))
     read = pl.read_csv(
-        io.BytesIO(header + b"\n" + data),
+        io.BytesIO((header + "\n" + lines.str.join("\n").item()).encode()),
         columns=[f"f{p}" for p in places],
         separator=separator,
-        quote_char='"' if quoted else None,
         infer_schema_length=0,
     )
     read.columns = wanted
     return read
-
-
-def _well_quoted(data: bytes, separator: str, fields: int) -> np.ndarray:
-    """[lines] whether each is so many fields, each free of quotes or in a plain pair of them."""
-    lines = data.decode().split("\n")[:-1]
-    field = f'(?:"[^"]*"|[^"{separator}]*)'
-    if not lines or fields > 1000:  # the pattern would be too long
-        return np.zeros(len(lines), bool)
-    return pl.Series(lines, dtype=pl.String).str.contains(f"^{field}(?:{separator}{field}){{{fields - 1}}}$").to_numpy()
 
 
 def csv_fields(line: str, separator: str) -> list[str] | None:

@@ -7,19 +7,30 @@ import numpy as np
 import polars as pl
 
 from fedtide.errors import FedtideError, InvalidInput, one_of
+from fedtide.fleet.reading.columns import plain
 from fedtide.fleet.reading.tally import Tally
 
 UNITS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "ns": 1e-6}  # milliseconds in each
+_WORDS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_BY_SIZE = {"ns": 1e17, "us": 1e14, "ms": 1e11, "s": 0.0}  # the smallest number that is a recent date in each
 EARLIEST = 10**11  # milliseconds: 3 March 1973; numbers of seconds below 10⁸ are no dates
-_BEYOND = 10**14  # milliseconds, over three thousand years: no time of a log
+_BEYOND = 10**14  # milliseconds, over three thousand years: not a valid time
 FINE, MISSING, UNREADABLE, NOT_A_TIME, NEVER_WAS = range(5)
 _CLOCKS = ("%H:%M:%S%.f%#z", "%H:%M:%S%.f", "%H:%M%#z", "%H:%M", "%H:%M:%S%.f %#z")
 _FORMATS = (*(f"%Y-%m-%d{gap}{clock}" for gap in ("T", " ") for clock in _CLOCKS), "%Y-%m-%d")
 _NOTHING = ("", "null", "none", "na", "n/a", "-")
 
 
-class Clock(NamedTuple):
-    """How times are written, and what they mean."""
+class Times(NamedTuple):
+    """What the caller specifies about a log's times; None if inferred from the log."""
+
+    unit: str | None = None
+    origin: str | None = None
+    zone: str | None = None
+
+
+class LogClock(NamedTuple):
+    """The format and meaning of times."""
 
     numbers: bool  # numbers, else ISO texts (or typed times)
     scale: float  # milliseconds in a unit
@@ -27,32 +38,31 @@ class Clock(NamedTuple):
     zone: str | None  # in which days are counted; None where the log's clock has no date
     local: str  # the zone of times written without one
     naive: str = ""  # whether "all" or "some" of the first times are written without one
-    named: bool = False  # each column's name tells its unit, where it ends with one
+    named: bool = False  # the unit of a column is the ending of its name, if it is one
+
+    @property
+    def unit(self) -> str:
+        return next(_WORDS[name] for name, scale in UNITS.items() if scale == self.scale)
 
 
-def check_zone(zone: str | None) -> None:
-    if zone is not None:
-        try:
-            ZoneInfo(zone)
-        except (KeyError, OSError, ValueError, TypeError):
-            raise InvalidInput("zone", zone, "a time zone such as Europe/Berlin or UTC") from None
-
-
-def settle(column: pl.Series, tally: Tally, unit: str | None, origin: str | None, zone: str | None) -> Clock:
+def settle(column: pl.Series, tally: Tally, times: Times) -> LogClock:
     """The clock of a log, from the first values of a time column."""
-    check_zone(zone)
+    unit, origin, zone = times
+    try:
+        ZoneInfo(zone or "UTC")
+    except (KeyError, OSError, ValueError, TypeError):
+        raise InvalidInput("zone", zone, "a time zone such as Europe/Berlin or UTC") from None
     if unit is not None and unit not in UNITS:
         raise InvalidInput("unit", unit, one_of(str(unit), UNITS))
     local = zone or "UTC"
     first = _origin(origin, local) if origin is not None else 0
     if column.dtype == pl.Duration:
-        return _own_clock(Clock(True, 1.0, first, None, local), tally, "", origin, zone)
+        return _own_clock(LogClock(True, 1.0, first, None, local), tally, origin, zone)
     if column.dtype.is_temporal():
         aware = getattr(column.dtype, "time_zone", None)
         if zone is None and aware not in (None, "UTC"):
-            tally.note(f"Times are given in {aware}; days are counted in UTC: give zone.")
-        clock = Clock(False, 1.0, 0, local, local, "" if aware else "all")
-        return _dated(clock, tally, "" if aware else "written without a zone", origin)
+            tally.note(f"Times are given in {aware}; days are counted in UTC unless zone is given.")
+        return _dated(local, "" if aware else "all", tally, origin)
     values = _numbers(column)
     finite = values[np.isfinite(values)]
     written = column.drop_nulls()
@@ -67,38 +77,28 @@ def settle(column: pl.Series, tally: Tally, unit: str | None, origin: str | None
         naive = "" if placed.all() else "some" if placed.any() else "all"
         if zone is None:
             _note_offsets(written.cast(pl.String), tally)
-        clock = Clock(False, 1.0, 0, local, local, naive)
-        return _dated(clock, tally, "written without a zone" if naive else "", origin)
+        return _dated(local, naive, tally, origin)
     middle = float(np.median(np.abs(finite))) if len(finite) else 0.0
-    guessed = (
-        "s"
-        if origin is not None
-        else "ns"
-        if middle >= 1e17
-        else "us"
-        if middle >= 1e14
-        else "ms"
-        if middle >= 1e11
-        else "s"
-    )
+    by_size = next(name for name, least in _BY_SIZE.items() if middle >= least)
+    guessed = "s" if origin is not None else by_size
     named = unit_of(column.name)
     scale = UNITS[unit or named or guessed]
     why = f", as the name of column {column.name} says" if named else "" if origin is not None else ", by their size"
-    said = "" if unit else f"Times are taken as {_words(named or guessed)}{why}."
+    assumed = "" if unit else f"Times are assumed to be in {_WORDS[named or guessed]}{why}."
+    if assumed:
+        tally.note(assumed)
     if origin is not None or middle * scale < EARLIEST:
-        return _own_clock(Clock(True, scale, first, None, local, named=not unit), tally, said, origin, zone)
-    if said:
-        tally.note(said)
-    return Clock(True, scale, 0, local, local, named=not unit)
+        return _own_clock(LogClock(True, scale, first, None, local, named=not unit), tally, origin, zone)
+    return LogClock(True, scale, 0, local, local, named=not unit)
 
 
 def unit_of(name: str) -> str | None:
-    """The unit that the name of a column ends with, as start_ms does."""
-    ending = name.strip().lower().replace(" ", "_").replace("-", "_").replace(".", "_").rpartition("_")[2]
+    """The unit at the end of a column's name, as in start_ms."""
+    ending = plain(name).rpartition("_")[2]
     return ending if ending in UNITS and len(ending) < len(name.strip()) else None
 
 
-def moments(column: pl.Series, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+def moments(column: pl.Series, clock: LogClock) -> tuple[np.ndarray, np.ndarray]:
     """Milliseconds, and for each value whether it is FINE, MISSING, UNREADABLE, …; 0 where not fine."""
     if column.dtype.is_temporal() and column.dtype != pl.Duration:
         if clock.numbers:
@@ -143,24 +143,22 @@ def _iso(column: pl.Series, local: str) -> tuple[np.ndarray, np.ndarray]:
         if not len(open_rows):
             break
         texts = column if len(open_rows) == len(column) else column[open_rows]
-        read = texts.str.to_datetime(style, strict=False, time_unit="ms", time_zone="UTC" if "%#z" in style else None)
-        found, fine = _typed(read, local)
+        read, fine = _typed(_read_as(texts, style), local)
         good = open_rows[fine == FINE]
-        ms[good], status[good] = found[fine == FINE], FINE
+        ms[good], status[good] = read[fine == FINE], FINE
         status[open_rows[fine == NEVER_WAS]] = NEVER_WAS
     return ms, status
 
 
 def _order(column: pl.Series) -> list[str]:
-    """The formats, those that the first texts have first: most logs have one."""
+    """The formats, in the order of their frequency in the first texts: most logs have one."""
     head = column.head(50).drop_nulls()
-    hits = {
-        style: head.str.to_datetime(
-            style, strict=False, time_unit="ms", time_zone="UTC" if "%#z" in style else None
-        ).count()
-        for style in _FORMATS
-    }
-    return sorted(_FORMATS, key=lambda style: -hits[style])
+    return sorted(_FORMATS, key=lambda style: -_read_as(head, style).count())
+
+
+def _read_as(texts: pl.Series, style: str) -> pl.Series:
+    """Null where a text is of another style."""
+    return texts.str.to_datetime(style, strict=False, time_unit="ms", time_zone="UTC" if "%#z" in style else None)
 
 
 def _typed(column: pl.Series, local: str) -> tuple[np.ndarray, np.ndarray]:
@@ -186,35 +184,29 @@ def _origin(text: str, local: str) -> int:
     return int(ms[0])
 
 
-def _own_clock(clock: Clock, tally: Tally, said: str, origin: str | None, zone: str | None) -> Clock:
-    if said:
-        tally.note(said)
-    if origin is None:
-        if zone is not None:
-            raise FedtideError(
-                f"zone = {zone!r}: the times of {tally.source} have no date; give origin, the date of time 0"
-            )
-        tally.note("Times are the log's own clock: days are counted from its time 0, and weekdays are unknown.")
-        return clock
-    return clock._replace(zone=clock.local)
-
-
-def _dated(clock: Clock, tally: Tally, naive: str, origin: str | None) -> Clock:
+def _own_clock(clock: LogClock, tally: Tally, origin: str | None, zone: str | None) -> LogClock:
     if origin is not None:
-        raise FedtideError(f"origin = {origin!r}: the times of {tally.source} have dates of their own")
-    if naive:
-        tally.note(f"Times {naive} are taken as {clock.local}.")
+        return clock._replace(zone=clock.local)
+    if zone is not None:
+        raise FedtideError(
+            f"zone = {zone!r}: the times of {tally.source} have no date; give origin, the date of time 0"
+        )
+    tally.note("Times have no date: days are counted from time 0, and weekdays are unknown.")
     return clock
 
 
+def _dated(local: str, naive: str, tally: Tally, origin: str | None) -> LogClock:
+    if origin is not None:
+        raise FedtideError(f"origin = {origin!r}: the times of {tally.source} have dates")
+    if naive:
+        tally.note(f"Times written without a zone are assumed to be in {local}.")
+    return LogClock(False, 1.0, 0, local, local, naive)
+
+
 def _note_offsets(written: pl.Series, tally: Tally) -> None:
-    """Days begin at midnight of UTC where nobody says otherwise, which offsets seem to."""
-    found = written.str.extract(r"\d ?([+-]\d\d:?\d\d)\s*$").drop_nulls().unique().sort().to_list()
-    found = [offset for offset in found if offset.strip("+-").replace(":", "") != "0000"]
-    if found:
-        shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
-        tally.note(f"Times are given at {shown}; days are counted in UTC: give zone.")
-
-
-def _words(unit: str) -> str:
-    return {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}[unit]
+    """Notes offsets from UTC, as days begin at midnight of UTC unless `zone` is given."""
+    offsets = written.str.extract(r"\d ?([+-]\d\d:?\d\d)\s*$").drop_nulls().unique().sort().to_list()
+    offsets = [offset for offset in offsets if offset.strip("+-").replace(":", "") != "0000"]
+    if offsets:
+        shown = ", ".join(offsets[:3]) + (", …" if len(offsets) > 3 else "")
+        tally.note(f"Times are given at {shown}; days are counted in UTC unless zone is given.")

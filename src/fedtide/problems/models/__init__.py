@@ -1,4 +1,4 @@
-"""Models: pairs of pure functions."""
+"""Models, each a pair of pure functions."""
 
 from collections.abc import Callable
 
@@ -13,14 +13,4 @@ MODELS: dict[str, Callable[..., Model]] = {
 }
 """The builders by name: `build(inputs, classes, …)`."""
 
-__all__ = [
-    "MODELS",
-    "Compute",
-    "Model",
-    "cifar_cnn",
-    "fashion_cnn",
-    "lenet5",
-    "mlp",
-    "resnet9",
-    "softmax_regression",
-]
+__all__ = ["MODELS", "Compute", "Model", "cifar_cnn", "fashion_cnn", "lenet5", "mlp", "resnet9", "softmax_regression"]

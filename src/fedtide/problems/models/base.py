@@ -1,4 +1,4 @@
-"""What a model is."""
+"""The type of models."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -8,11 +8,11 @@ from jax import Array
 from fedtide.types import Params
 
 Compute = Literal["float32", "bfloat16"]
-"""In what a network's activations and products are: the parameters' own precision, or bfloat16."""
+"""The precision of a network's activations and products: that of its parameters, or bfloat16."""
 
 
 class Model(NamedTuple):
-    """`init(key) -> params` and `apply(params, x [b, …]) -> logits [b, classes]`. Any such pair works."""
+    """`init(key) -> params` and `apply(params, x [b, …]) -> logits [b, classes]`, any such pair of functions."""
 
     init: Callable[[Array], Params]
     apply: Callable[[Params, Array], Array]

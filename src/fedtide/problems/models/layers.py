@@ -1,6 +1,6 @@
 """Layers as pure functions, samples last: images are [c, h, w, b], features [n, b].
 
-Parameters have the shapes, and start as, PyTorch's.
+Parameters have the shapes and the initial distribution of PyTorch's.
 """
 
 import functools
@@ -13,20 +13,21 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
 
-from fedtide.errors import require
+from fedtide.errors import check_one_of, require
+from fedtide.problems.models.base import Compute
 from fedtide.problems.models.products import convolve, product
 from fedtide.types import Params
 
 
 def features(inputs: int | tuple[int, ...]) -> int:
-    """The number of features of a sample of that shape."""
+    """The number of features of a sample of this shape."""
     size = inputs if isinstance(inputs, int) else math.prod(inputs)
     require(size >= 1, "inputs", inputs, "1 or more features")
     return size
 
 
 def image_shape(inputs: int | tuple[int, ...]) -> tuple[int, int, int]:
-    """(height, width, channels) of a sample; one channel where it is not said."""
+    """(height, width, channels) of a sample; one channel unless given."""
     shape = tuple([inputs] if isinstance(inputs, int) else inputs)
     require(len(shape) in (2, 3) and min(shape) >= 1, "inputs", inputs, "(height, width) or (height, width, channels)")
     return (shape[0], shape[1], shape[2] if len(shape) == 3 else 1)
@@ -36,19 +37,15 @@ def check_classes(classes: int) -> None:
     require(classes >= 2, "classes", classes, "2 or more")
 
 
-def check_compute(compute: str) -> None:
-    require(compute in ("float32", "bfloat16"), "compute", compute, '"float32" or "bfloat16"')
-
-
 def scaled(x: Array, dtype: DTypeLike) -> Array:
-    """Bytes become fractions of 255; other numbers stay as they are, where they are not whole."""
+    """Bytes as fractions of 255; other integers in `dtype`; floating-point numbers unchanged."""
     if x.dtype == jnp.uint8:
         return x.astype(dtype) / 255
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(dtype)
 
 
 def uniform_layer(key: Array, shape: tuple[int, ...], *, bias: bool = True) -> Params:
-    """A weight [outputs, inputs, …] and a bias, uniform in ±1/√fan-in: where PyTorch's layers start."""
+    """A weight [outputs, inputs, …] and a bias, uniform in ±1/√fan-in, as PyTorch initialises its layers."""
     bound = 1 / math.sqrt(math.prod(shape[1:]))
     for_weight, for_bias = jax.random.split(key)
     layer: dict[str, Array] = {"weight": jax.random.uniform(for_weight, shape, minval=-bound, maxval=bound)}
@@ -59,7 +56,7 @@ def uniform_layer(key: Array, shape: tuple[int, ...], *, bias: bool = True) -> P
 
 def dense(layer: Params, x: Array, out: DTypeLike | None = None) -> Array:
     """W x + b for features x [n, b]; `out` is the result's type (x's by default)."""
-    y = product(layer["weight"], x, jnp.dtype(out or x.dtype))
+    y: Any = product(layer["weight"], x, jnp.dtype(out or x.dtype))
     return y + layer["bias"].astype(y.dtype)[:, None]
 
 
@@ -75,9 +72,9 @@ def add_bias(layer: Params, x: Array) -> Array:
 
 
 def pool(x: Array) -> Array:
-    """The largest of each 2 × 2 square of x [c, h, w, b]; an odd last row or column is left out.
+    """The maximum of each 2 × 2 square of x [c, h, w, b]; an odd last row or column is left out.
 
-    Of equal values the first one gets the gradient, as in PyTorch.
+    Among equal values the first one gets the gradient, as in PyTorch.
     """
     _, h, w, _ = x.shape
     return _pool(x[:, : h // 2 * 2, : w // 2 * 2])
@@ -108,7 +105,7 @@ _pool.defvjp(_pool_forward, _pool_backward)
 
 
 def group_norm(layer: Params, x: Array, groups: int) -> Array:
-    """x [c, h, w, b], normalised over each sample's groups of channels, then scaled and shifted by channel."""
+    """x [c, h, w, b], normalised over each sample's groups of channels, then scaled and shifted per channel."""
     return _group_norm(layer["weight"], layer["bias"], x, groups)
 
 
@@ -130,7 +127,7 @@ def _group_norm_forward(weight: Array, bias: Array, x: Array, groups: int) -> tu
 def _group_norm_backward(groups: int, kept: tuple[Array, ...], dy: Array) -> tuple[Array, ...]:
     """dx = σ⁻¹ (γ dy − ⟨γ dy⟩ − x̂ ⟨γ dy x̂⟩), ⟨·⟩ the mean over a group: one pass for all sums, one for dx.
 
-    The general derivative would keep, and pass over, several float32 copies of x.
+    The general derivative would keep and read several float32 copies of x.
     """
     weight, x, mean, deviation = kept
     dy, exact = (v.astype(mean.dtype) for v in (dy, x))
@@ -151,28 +148,20 @@ _group_norm.defvjp(_group_norm_forward, _group_norm_backward)
 
 
 def _everywhere(values: Array) -> Array:
-    """[c, b] or [c, 1], the same at all places of an image."""
+    """[c, b] or [c, 1], broadcast over an image."""
     return values[:, None, None]
 
 
-def relu(x: Array) -> Array:
-    return jax.nn.relu(x)
-
-
-def leaky_relu(x: Array) -> Array:
-    """x where it is positive, x / 100 where it is negative: PyTorch's default slope."""
-    return jnp.where(x >= 0, x, x * jnp.asarray(0.01, x.dtype))
-
-
 def on_images(
-    forward: Callable[[Params, Array], Array], shape: tuple[int, int, int], compute: str, widest: int
+    forward: Callable[[Params, Array], Array], shape: tuple[int, int, int], compute: Compute, widest: int
 ) -> Callable[[Params, Array], Array]:
     """`apply(params, x [b, …]) -> logits [b, classes]` of a network `forward(params, images [c, h, w, b])`.
 
-    Many samples (an evaluation) go through in blocks: a sample's patches take up to `widest` numbers, far more than
-    the sample itself.
+    Many samples (in an evaluation) are processed in blocks: a sample's patches need up to `widest` numbers, far more
+    than the sample itself.
     """
-    # On a CPU a block should stay in the cache; on a GPU a hundred replicas' blocks should fit side by side.
+    check_one_of("compute", compute, Compute)
+    # On a CPU a block should fit into the cache; on a GPU the blocks of a hundred replicas should fit into memory.
     limit = 2**22 if jax.default_backend() == "cpu" else 2**24
     block = max(128, 2 ** ((limit // widest).bit_length() - 1))
 

@@ -12,7 +12,7 @@ from fedtide.types import Params
 
 @functools.cache  # one object for one size, so that equal models share a compiled program
 def softmax_regression(inputs: int | tuple[int, ...], classes: int) -> Model:
-    """Linear logits x W + b, started at zero; the cross-entropy is convex.
+    """Linear logits x W + b, initially zero; the cross-entropy is convex.
 
     `inputs` is the number of features, or the shape of a sample.
     """
@@ -23,7 +23,7 @@ def softmax_regression(inputs: int | tuple[int, ...], classes: int) -> Model:
         return {"bias": jnp.zeros(classes), "weight": jnp.zeros((classes, size))}
 
     def apply(params: Params, x: Array) -> Array:
-        # Classes first, samples last: the layout in which many small products are fast on CPU.
+        # Classes first, samples last: in this layout many small products are fast on CPU.
         x = scaled(x, params["weight"].dtype).reshape(len(x), -1).T
         return (params["weight"] @ x + params["bias"][:, None]).T
 

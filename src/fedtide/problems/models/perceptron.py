@@ -6,10 +6,11 @@ from typing import Any
 
 import jax
 from jax import Array
+from jax.nn import leaky_relu  # PyTorch's default slope, 0.01
 
 from fedtide.errors import require
 from fedtide.problems.models.base import Model
-from fedtide.problems.models.layers import check_classes, dense, features, leaky_relu, scaled, uniform_layer
+from fedtide.problems.models.layers import check_classes, dense, features, scaled, uniform_layer
 from fedtide.types import Params
 
 

@@ -1,8 +1,8 @@
 """Convolutions as products of matrices, with derivatives of their own. Images are [c, h, w, b], samples last.
 
-A convolution is one product, weight [o, c k k] × patches [c k k, h w b], whose result is the next layer's image as it
-lies in memory. Under `vmap` over clients it becomes a batched product; a grouped convolution, which is slow on every
-device, never arises.
+A convolution is one product, weight [o, c k k] × patches [c k k, h w b], whose result has the memory layout of the next
+layer's image. Under `vmap` over clients it becomes a batched product instead of a grouped convolution, which is slow on
+every device.
 """
 
 import functools
@@ -13,16 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-_CACHED = 2**18  # numbers of patches that stay near a CPU core
-
-
-def product(weight: Array, x: Array, out: Any) -> Array:
-    """weight [o, n] × x [n, b] in x's precision, summed in float32 at least; the result is of type `out`.
-
-    Its own derivative, because the general one would multiply float32 by bfloat16 in the backward pass: here both
-    products there are in x's precision, too, and only the weight's gradient is as precise as the weight.
-    """
-    return _product(weight, x, out)
+_CACHED = 2**18  # numbers of patches that fit into the cache of a CPU core
 
 
 def convolve(weight: Array, x: Array) -> Array:
@@ -32,7 +23,8 @@ def convolve(weight: Array, x: Array) -> Array:
     if jax.default_backend() == "cpu":
         return _in_blocks(matrix, x, k)
     columns: Any = _patches(x, k)
-    return product(matrix, columns.reshape(len(columns), -1), x.dtype).reshape(outputs, *columns.shape[1:])
+    y: Any = product(matrix, columns.reshape(len(columns), -1), x.dtype)
+    return y.reshape(outputs, *columns.shape[1:])
 
 
 def _times(weight: Array, x: Array, out: Any) -> Array:
@@ -48,7 +40,12 @@ def _for_input(weight: Array, dy: Array) -> Array:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _product(weight: Array, x: Array, out: Any) -> Any:
+def product(weight: Array, x: Array, out: Any) -> Any:
+    """weight [o, n] × x [n, b] in x's precision, summed in float32 at least; the result is of type `out`.
+
+    It has its own derivative, because the general one would multiply float32 by bfloat16 in the backward pass: here
+    both products are in x's precision, and only the weight's gradient has the precision of the weight.
+    """
     return _times(weight, x, out)
 
 
@@ -62,7 +59,7 @@ def _product_backward(out: Any, kept: tuple[Array, Array], dy: Array) -> tuple[A
     return _for_weight(weight, x, dy), _for_input(weight, dy)
 
 
-_product.defvjp(_product_forward, _product_backward)
+product.defvjp(_product_forward, _product_backward)
 
 
 # All at once, for a GPU: few kernels, each of them large.
@@ -72,8 +69,8 @@ _product.defvjp(_product_forward, _product_backward)
 def _patches(x: Array, k: int) -> Any:
     """All k × k windows of x [c, h, w, b], as [c k k, h − k + 1, w − k + 1, b]: shifted views, stacked.
 
-    x is written out before: otherwise what computes it may be done again for every view. Nine views are stacked at
-    once; of more, one axis after the other, which is faster from 5 × 5 on.
+    x is materialised first: otherwise its computation may be repeated for every view. Up to nine views are stacked at
+    once, more of them one axis after the other, which is faster from 5 × 5 on.
     """
     c, h, w, b = x.shape
     high, wide = h - k + 1, w - k + 1
@@ -89,7 +86,7 @@ def _patches(x: Array, k: int) -> Any:
 
 
 def _patches_backward(k: int, kept: None, dy: Array) -> tuple[Array]:
-    """Every pixel sums what its windows got, in one pass over memory."""
+    """Each pixel's gradient is the sum over its windows, in one pass over memory."""
     n, high, wide, b = dy.shape
     if high == wide == 1:
         return (dy.reshape(n // (k * k), k, k, b),)
@@ -102,12 +99,12 @@ _patches.defvjp(lambda x, k: (_patches(x, k), None), _patches_backward)
 
 
 def _shifted(x: Array, by: dict[int, int], k: int) -> Array:
-    """x with k − 1 zeros more along each axis of `by`, so many of them at its start."""
+    """x with k − 1 more zeros along each axis of `by`, of which `by[axis]` at its start."""
     pads = [(by[axis], k - 1 - by[axis]) if axis in by else (0, 0) for axis in range(x.ndim)]
     return jnp.pad(x, pads)
 
 
-# Some rows of the image after the other, for a CPU: patches are made, used and forgotten within the cache.
+# In blocks of image rows, for a CPU: patches are computed and used within the cache.
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -150,7 +147,7 @@ def _blocks(matrix: Array, x: Array, k: int) -> tuple[int, int, Callable[[Array,
     """(rows of a block, blocks, the patches [c k k, rows w b] of the block that starts at a row)."""
     c, h, w, b = x.shape
     high, wide = h - k + 1, w - k + 1
-    # Every block reads the weight anew: it should be worth it.
+    # Every block reads the weight again, so a block should not be smaller than the weight.
     most = max(_CACHED, matrix.size) // (c * k * k * wide * b)
     rows = max(n for n in range(1, high + 1) if high % n == 0 and n <= max(most, 1))
 
@@ -158,7 +155,7 @@ def _blocks(matrix: Array, x: Array, k: int) -> tuple[int, int, Callable[[Array,
         x = jax.lax.dynamic_slice_in_dim(x, first, rows + k - 1, axis=1) if rows < high else x
         if rows == wide == 1:
             return x.reshape(c * k * k, b)
-        # Slices at computed places: a stack of views would ask for every number which view it is of.
+        # Slices at computed positions: a stack of views would need a selection for every number.
         x = jax.vmap(lambda j: jax.lax.dynamic_slice_in_dim(x, j, wide, axis=2), out_axes=1)(jnp.arange(k))
         x = jax.vmap(lambda i: jax.lax.dynamic_slice_in_dim(x, i, rows, axis=2), out_axes=1)(jnp.arange(k))
         return x.reshape(c * k * k, rows * wide * b)

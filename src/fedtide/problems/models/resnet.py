@@ -7,19 +7,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.nn import relu
 
 from fedtide.errors import require
 from fedtide.problems.models.base import Compute, Model
 from fedtide.problems.models.layers import (
     check_classes,
-    check_compute,
     convolution,
     dense,
     group_norm,
     image_shape,
     on_images,
     pool,
-    relu,
     uniform_layer,
 )
 from fedtide.types import Params
@@ -32,14 +31,14 @@ def resnet9(inputs: tuple[int, ...], classes: int, width: int = 64, compute: Com
     """ResNet-9: 64; 128, pool, residual(128, 128); 256, pool; 512, pool, residual(512, 512); maximum; classes.
 
     Convolutions of 3 × 3 without bias, each followed by a normalisation and ReLU. Published with batch normalisation,
-    whose running statistics have no agreed average over clients: here GroupNorm of 32 groups, which has none. `width`
-    is the first layer's 64. 6,573,130 parameters on 32 × 32 × 3 with 10 classes. Images of 8 × 8 or more.
+    for whose running statistics there is no established average over clients: here with GroupNorm of 32 groups, which
+    has no such statistics. `width` is the first layer's 64. 6,573,130 parameters on 32 × 32 × 3 with 10 classes. Images
+    of 8 × 8 or more.
 
     Reference: Page, "How to train your ResNet", 2018.
     """
     shape = image_shape(inputs)
     check_classes(classes)
-    check_compute(compute)
     require(min(shape[:2]) >= 8, "inputs", inputs, "8 × 8 or more")
     require(width >= 1, "width", width, "1 or more")
     sizes = {
@@ -67,7 +66,7 @@ def resnet9(inputs: tuple[int, ...], classes: int, width: int = 64, compute: Com
             return group_norm(own["norm"], convolution(own["conv"], x, 1), math.gcd(_GROUPS, sizes[name][0]))
 
         x = relu(layer("prep", x))
-        x = relu(pool(layer("layer1", x)))  # ReLU keeps the order: the largest of four may be taken before it
+        x = relu(pool(layer("layer1", x)))  # ReLU is monotone: pooling before it gives the same result
         x = x + relu(layer("residual1b", relu(layer("residual1a", x))))
         x = relu(pool(layer("layer2", x)))
         x = relu(pool(layer("layer3", x)))

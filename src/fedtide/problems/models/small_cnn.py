@@ -7,19 +7,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.nn import leaky_relu, relu  # PyTorch's default slope, 0.01
 
 from fedtide.problems.models.base import Compute, Model
 from fedtide.problems.models.layers import (
     add_bias,
     check_classes,
-    check_compute,
     convolution,
     dense,
     image_shape,
-    leaky_relu,
     on_images,
     pool,
-    relu,
     uniform_layer,
 )
 from fedtide.types import Params
@@ -52,8 +50,8 @@ def lenet5(
 ) -> Model:
     """LeNet-5 with max pooling and ReLU: conv 5×5 (6), pool, conv 5×5 (16), pool, conv 5×5 (120), 84, classes.
 
-    Made for 32 × 32: smaller images are padded by 2 at the first convolution, as 28 × 28 is in the original (61,706
-    parameters). A later convolution is padded by 2 where its image is smaller than 5 × 5: so 8 × 8 works, too.
+    Designed for 32 × 32: smaller images are padded by 2 at the first convolution, as 28 × 28 is in the original (61,706
+    parameters). A later convolution is padded by 2 where its image is smaller than 5 × 5, so that 8 × 8 works, too.
 
     Reference: LeCun et al., "Gradient-based learning applied to document recognition", Proc. IEEE 1998.
     """
@@ -75,7 +73,7 @@ def cifar_cnn(
     """The two-convolution network of CA-Fed's code: conv 5×5 (32), pool, conv 5×5 (64), pool, 2048, classes; ReLU.
 
     A convolution is padded by 2 only where its image is smaller than 5 × 5. 3,353,034 parameters on 32 × 32 × 3; on
-    28 × 28 it is the network that code has for handwriting.
+    28 × 28 it is the network of that code for handwriting.
     """
     padding = lambda i, size: 2 if size < _KERNEL else 0  # noqa: E731
     return _network(inputs, classes, channels, len(channels), hidden, relu, compute, padding)
@@ -94,7 +92,6 @@ def _network(
     """Convolutions, the first `pools` of them followed by pooling, then dense layers."""
     height, width, colours = image_shape(inputs)
     check_classes(classes)
-    check_compute(compute)
     convolutions, paddings, widest = [], [], 1
     for i, outputs in enumerate(channels):
         padding = padding_at(i, min(height, width))
@@ -117,7 +114,7 @@ def _network(
         for i, padding in enumerate(paddings):
             layer = params[f"conv{i + 1}"]
             x = convolution(layer, x, padding)
-            # Bias and activation keep the order of numbers: the largest of four may be taken before them.
+            # Bias and activation are monotone: pooling before them gives the same result.
             x = pool(x) if i < pools and min(x.shape[1:3]) > 1 else x
             x = activation(add_bias(layer, x))
         x = x.reshape(-1, x.shape[-1])

@@ -1,15 +1,13 @@
-"""What every bound returns."""
+"""A bound by its terms."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedtide.errors import InvalidInput, one_of
-
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound as a sum of named terms, so that a figure can show which of them dominates."""
+    """An upper bound as a sum of named terms, so that the dominant one can be shown."""
 
     terms: Mapping[str, Any]
 
@@ -30,9 +28,3 @@ class Bound:
 
     def __truediv__(self, divisor: float) -> "Bound":
         return Bound({name: term / divisor for name, term in self.terms.items()})
-
-
-def check_version(version: str, known: tuple[str, ...]) -> None:
-    """Refuses a version that a bound does not have."""
-    if version not in known:
-        raise InvalidInput("version", version, one_of(version, known))

@@ -1,4 +1,4 @@
-"""Groups that take turns: what cycling, sampling within a group and local steps cost.
+"""Groups of clients that take turns: the costs of cycling, sampling within a group and local steps.
 
 Reference: Cho, Sharma, Joshi, Xu, Kale and Zhang, "On the convergence of federated averaging with cyclic client
 participation", ICML 2023.
@@ -6,9 +6,8 @@ participation", ICML 2023.
 
 import numpy as np
 
-from fedtide.errors import require
+from fedtide.errors import number, require
 from fedtide.theory.bounds.base import Bound
-from fedtide.theory.checks import at_least, positive
 
 
 def cyclic_order(
@@ -29,8 +28,8 @@ def cyclic_order(
     `between` is α, `within` γ, `fraction` C of all m clients. Terms: `start`, `cycling`, `sampling`.
     """
     missing = _missing(groups, clients, fraction)
-    mu = positive("convexity", convexity)
-    kappa, T = positive("smoothness", smoothness) / mu, rounds
+    mu = number("convexity", convexity, above=0)
+    kappa, T = number("smoothness", smoothness, above=0) / mu, rounds
     return Bound(
         {
             "start": groups**2 * start / (clients * T**2),
@@ -53,7 +52,7 @@ def cyclic_error(
     rate: float,
     local_steps: int = 1,
 ) -> Bound:
-    """E[F(w)] − F* after `cycles` cycles of K̄ rounds, with constants that a proof gives.
+    """E[F(w)] − F* after `cycles` cycles of K̄ rounds, with explicit constants.
 
     In each round a uniform sample of C·m clients of one group (of m/K̄) takes E local gradient steps with rate η, and
     the models are averaged. With h = ηE, b = hL(K̄−1), ε = ηL(E−1), u = 2b(1+ε)² + ε, v = ε + 2bε(1+ε) and
@@ -65,17 +64,17 @@ def cyclic_error(
     of `cyclic_order`. Terms: `start`, `cycling`, `sampling`, `drift`.
     """
     missing = _missing(groups, clients, fraction)
-    L, mu = positive("smoothness", smoothness), positive("convexity", convexity)
+    L, mu = number("smoothness", smoothness, above=0), number("convexity", convexity, above=0)
     require(local_steps >= 1, "local_steps", local_steps, "1 or more")
-    h, eps = positive("rate", rate) * local_steps, rate * L * (local_steps - 1)
+    h, eps = number("rate", rate, above=0) * local_steps, rate * L * (local_steps - 1)
     b = h * L * (groups - 1)
     u, v = 2 * b * (1 + eps) ** 2 + eps, eps + 2 * b * eps * (1 + eps)
     fine = h * groups * L <= 0.5 + 1e-9 and b * (1 + eps) <= 0.5 and u <= 1 / np.sqrt(8)
-    require(fine, "rate", rate, "small enough that hK̄L ≤ ½, b(1+ε) ≤ ½ and u ≤ 1/√8 (see the documentation)")
+    require(fine, "rate", rate, "small enough that hK̄L ≤ ½, b(1+ε) ≤ ½ and u ≤ 1/√8 (see `cyclic_error`)")
     variance = within**2 * missing
     return Bound(
         {
-            "start": (1 - h * groups * mu / 2) ** cycles * at_least("start", start, 0),
+            "start": (1 - h * groups * mu / 2) ** cycles * number("start", start, low=0),
             "cycling": 4 * u**2 * between**2 / mu,
             "sampling": (2 * h * L + 64 * ((1 + eps) * h * L) ** 2 * (groups - 1)) * variance / mu,
             "drift": 4 * v**2 * within**2 / mu,

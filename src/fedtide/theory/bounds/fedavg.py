@@ -1,14 +1,13 @@
-"""FedAvg with a uniform cohort: what client drift and partial participation cost, and what FedVARP removes.
+"""FedAvg with a uniform cohort: the costs of client drift and partial participation, and what FedVARP removes.
 
 Reference: Jhunjhunwala et al., "FedVARP: tackling the variance due to partial client participation in federated
 learning", UAI 2022, Theorems 1 and 2.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
-from fedtide.errors import require
-from fedtide.theory.bounds.base import Bound, check_version
-from fedtide.theory.checks import at_least, positive
+from fedtide.errors import check_one_of, number, require
+from fedtide.theory.bounds.base import Bound
 
 Version = Literal["printed", "explicit"]
 
@@ -32,20 +31,20 @@ def fedavg_error(
     not needed. With η̃ = η_s η τ and ν = (N−M)/(M(N−1)):
 
     * `printed`: the orders of the slides with constants 1: start/(η̃T) + η_sηLσ²/M + η²L²(τ−1)σ² + η̃Lνσ_g²
-      + η²L²τ(τ−1)σ_g². Shows which term dominates; bounds nothing by itself.
-    * `explicit`: constants that a proof gives when 2Lη̃ ≤ 1 and Lη(τ−1) ≤ 1/√48: 4 start/(η̃T) + 4η_sηLσ²/M
+      + η²L²τ(τ−1)σ_g². Shows which term dominates; not a bound.
+    * `explicit`: explicit constants, valid if 2Lη̃ ≤ 1 and Lη(τ−1) ≤ 1/√48: 4 start/(η̃T) + 4η_sηLσ²/M
       + 24η²L²(τ−1)σ² + 8η̃Lνσ_g² + 48η²L²(τ−1)²σ_g².
 
     Terms: `start`, `noise`, `participation`, `drift`.
     """
-    check_version(version, ("printed", "explicit"))
+    check_one_of("version", version, Version)
     require(1 <= cohort <= clients, "cohort", cohort, f"from 1 to {clients}, the clients")
     require(rounds >= 1, "rounds", rounds, "1 or more")
     require(local_steps >= 1, "local_steps", local_steps, "1 or more")
-    L, eta, tau = positive("smoothness", smoothness), positive("rate", rate), local_steps
-    step = positive("server_rate", server_rate) * eta * tau
+    L, eta, tau = number("smoothness", smoothness, above=0), number("rate", rate, above=0), local_steps
+    step = number("server_rate", server_rate, above=0) * eta * tau
     for name, value in (("start", start), ("noise", noise), ("heterogeneity", heterogeneity)):
-        at_least(name, value, 0)
+        number(name, value, low=0)
     missing = (clients - cohort) / (cohort * max(clients - 1, 1))
     first, in_cohort, in_steps, absent, drift = 1, 1, 1, 1, tau * (tau - 1)
     if version == "explicit":
@@ -62,21 +61,9 @@ def fedavg_error(
     )
 
 
-def fedvarp_error(
-    smoothness: float,
-    start: float,
-    rounds: int,
-    local_steps: int,
-    rate: float,
-    server_rate: float,
-    cohort: int,
-    clients: int,
-    noise: float,
-    heterogeneity: float,
-) -> Bound:
-    """The same for FedVARP: the participation term is gone, client drift stays.
+def fedvarp_error(*setting: Any, **named: Any) -> Bound:
+    """The same for FedVARP, with the same arguments: no participation term, the same client drift.
 
-    Orders with constants 1, as `fedavg_error`'s `printed`: not a bound.
+    Orders with constants 1, like version `printed` of `fedavg_error`: not a bound.
     """
-    numbers = (smoothness, start, rounds, local_steps, rate, server_rate, cohort, clients, noise, heterogeneity)
-    return Bound({**fedavg_error(*numbers, version="printed").terms, "participation": 0.0})
+    return Bound({**fedavg_error(*setting, **named, version="printed").terms, "participation": 0.0})

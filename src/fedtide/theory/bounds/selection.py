@@ -1,4 +1,4 @@
-"""Biased client selection: faster by its skew, but not to the optimum.
+"""Biased client selection: faster by a factor, its skew, but not to the optimum.
 
 Reference: Cho, Wang and Joshi, "Towards understanding biased client selection in federated learning", AISTATS 2022,
 Theorem 3.1.
@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedtide.errors import require
+from fedtide.errors import number, require
 from fedtide.theory.bounds.base import Bound
-from fedtide.theory.checks import at_least, positive, shares
+from fedtide.theory.checks import shares
 from fedtide.theory.families import Family
 
 
 class Skew(NamedTuple):
     """ρ(S, w) = Σ_k r_k (F_k(w) − F*_k) / Σ_k α_k (F_k(w) − F*_k), r the selection's mean importance."""
 
-    smallest: float  # ρ̄, over the models looked at
-    at_optimum: float  # ρ̃, the largest at w* over what is selected at the models looked at
+    smallest: float  # ρ̄, over the given models
+    at_optimum: float  # ρ̃, the largest at w* over the selections at the given models
 
 
 def skew(
@@ -27,8 +27,8 @@ def skew(
 ) -> Skew:
     """ρ̄ and ρ̃ over `models`, where `selection(F_k(w) [N])` is the importance r with which clients are selected.
 
-    The theorem's ρ̄ is the minimum over all models, so that finitely many of them give an upper estimate of it.
-    Selection that does not look at losses has r fixed, and then min_k r_k/α_k ≤ ρ̄.
+    The ρ̄ of the theorem is the minimum over all models, so finitely many of them give an upper estimate of it. If the
+    selection does not depend on losses, r is fixed and min_k r_k/α_k ≤ ρ̄.
     """
     alpha = shares("alpha", alpha, family.clients)
     models = [family.minimise(alpha), *models]
@@ -57,10 +57,11 @@ def selection_error(
     `gradient` is G with E‖g‖² ≤ G², `heterogeneity` Γ = F* − Σ α_k F*_k, `distance` ‖w_0 − w*‖. Unbiased selection has
     ρ̄ = ρ̃ = 1 and no `bias` term. Terms: `gradients`, `heterogeneity`, `start`, `bias`.
     """
-    L, mu = positive("smoothness", smoothness), positive("convexity", convexity)
-    require(iterations >= 1 and local_steps >= 1 and cohort >= 1, "iterations", iterations, "1 or more, as all counts")
-    low, high = positive("skew.smallest", skew.smallest), positive("skew.at_optimum", skew.at_optimum)
-    gap, gamma = at_least("heterogeneity", heterogeneity, 0), 4 * L / mu
+    L, mu = number("smoothness", smoothness, above=0), number("convexity", convexity, above=0)
+    least = min(iterations, local_steps, cohort)
+    require(least >= 1, "iterations", iterations, "1 or more, like local_steps and cohort")
+    low, high = number("skew.smallest", skew.smallest, above=0), number("skew.at_optimum", skew.at_optimum, above=0)
+    gap, gamma = number("heterogeneity", heterogeneity, low=0), 4 * L / mu
     spread = 32 * local_steps**2 * gradient**2 + noise / cohort
     ahead = iterations + gamma
     return Bound(

@@ -1,0 +1,1 @@
+"""Does a two-state chain describe a fleet?"""

@@ -1,0 +1,1 @@
+"""From rounds to a model of the fleet."""

@@ -1,0 +1,1 @@
+"""Reproductions: figures and tables of papers as studies, with the claims that each study tests."""

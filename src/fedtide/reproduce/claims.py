@@ -1,0 +1,235 @@
+"""Verdicts on the claims of a study, by statistics and thresholds that are part of the study.
+
+A claim compares a method with others, or with a number, in some cases and, if it names several classes, for each class.
+Each comparison has an interval for the mean paired difference: Student's t over data draws, or over seeds if there is
+one draw. The intervals of a claim have a joint level of 95 % (Bonferroni). A comparison holds if the whole interval is
+on the claim's side of the threshold, is refuted if none of it is, and is undecided otherwise; it is also undecided with
+fewer than three replicas, or if every difference equals the threshold. A claim holds if all its comparisons hold, does
+not hold if one is refuted, and holds partly if some hold and none is refuted. Accuracies are compared in points.
+
+A diverged run counts as 0 % accuracy. For measures where less is better, a method that diverged loses the comparison.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from fedtide.errors import FedtideError
+from fedtide.reproduce.results import MEASURES, CaseResult, Results
+from fedtide.reproduce.study import Claim, Study
+from fedtide.statistics import student
+from fedtide.text import listed
+
+Verdict = Literal["holds", "partly", "undecided", "does not hold", "not tested"]
+Outcome = Literal["holds", "undecided", "refuted"]
+
+_LEVEL = 0.95
+_FEWEST = 3  # with fewer replicas Student's interval says little about their distribution
+
+
+class Comparison(NamedTuple):
+    """A mean difference and its interval, which is None for a single replica."""
+
+    case: str
+    against: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    outcome: Outcome
+    replicas: int  # independent differences
+    tie: bool  # whether all of them equal the threshold
+
+
+class Judged(NamedTuple):
+    """A claim with its verdict and the comparisons on which it is based."""
+
+    claim: Claim
+    verdict: Verdict
+    comparisons: list[Comparison]
+    why: str
+
+    @property
+    def replicas(self) -> int:
+        """The smallest number of independent differences in a comparison."""
+        return min((c.replicas for c in self.comparisons), default=0)
+
+
+def judge(study: Study, results: Results | None) -> list[Judged]:
+    """Returns a verdict for each claim of a study, from the results of `reproduce` (None if it was not run)."""
+    changes = study.scales.get(results.scale) if results else None  # pyright: ignore[reportArgumentType]
+    return [_judged(claim, results, changes.caveat if changes else "") for claim in study.claims]
+
+
+def in_words(claim: Claim) -> str:
+    """The statistic and the threshold of a claim, in two sentences."""
+    measure = MEASURES[claim.measure]
+    what = measure.words + (f" on {_each([f'class {c}' for c in claim.classes])}" if claim.classes else "")
+    groups = [f"{claim.method} ({group})" for group in (claim.group, claim.against_group) if group]
+    whose, *others = (f"“{name}”" if "," in name else name for name in groups or (claim.method, *claim.rivals))
+    if claim.measure == "speedup":
+        whose += f" over {_each(others)}"
+    elif others or claim.value:
+        whose += f" minus {_each(others) if others else f'{claim.value:g}'}"
+    slope = "slope over the cases of the " if claim.trend else ""
+    bound = f"within ± {claim.by:g}" if claim.holds == "within" else f"{claim.holds} {claim.by:g}".replace("-", "−")
+    unit = measure.unit.removesuffix("s") if claim.by == 1 else measure.unit
+    unit += " per unit of the axis" if claim.trend else ""
+    return f"Statistic: {slope}{what}, {whose}. The claim holds if the interval is {bound} {unit}".rstrip() + "."
+
+
+def _each(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"each of {listed(names)}"
+
+
+def _judged(claim: Claim, results: Results | None, caveat: str) -> Judged:
+    def not_tested(why: str) -> Judged:
+        return Judged(claim, "not tested", [], why)
+
+    if results is None:
+        return not_tested("Not run.")
+    cases = [case for case in results.cases if claim.cases is None or case.label in claim.cases]
+    absent = set(claim.cases or ()) - {case.label for case in cases}
+    if not cases or (claim.trend and len(cases) < 2):
+        return not_tested("Not run at this scale.")
+    missing = {claim.method, *claim.rivals} - {method.label for case in cases for method in case.methods}
+    if missing:
+        return not_tested(f"Not run at this scale: {', '.join(sorted(missing))}.")
+    differences = [one for one in _differences(claim, cases) if not np.isnan(one[2]).all()]
+    if not differences:
+        return not_tested("There are no samples to measure it on.")
+    # Bonferroni: the intervals of the claim hold jointly at the level.
+    confidence = 1 - (1 - _LEVEL) / len(differences)
+    comparisons = [_comparison(claim, *one, confidence) for one in differences]
+    verdict = _verdict(comparisons)
+    if verdict == "holds" and absent:
+        verdict = "partly"
+    left_out = f"Not run at this scale: {', '.join(sorted(absent))}." if absent else ""
+    one_draw = "Based on one data draw." if len(set(cases[0].draw)) == 1 or claim.measure == "included" else ""
+    return Judged(claim, verdict, comparisons, " ".join(filter(None, (_why(comparisons), left_out, caveat, one_draw))))
+
+
+def _differences(claim: Claim, cases: Sequence[CaseResult]) -> Iterator[tuple[str, str, np.ndarray]]:
+    """(case, rival, a difference for each replica) of each comparison of a claim."""
+    for rival in claim.rivals or [""]:
+        for kind in claim.classes or (None,):
+            by_case = [_difference(claim, case, rival, kind) for case in cases]
+            against = rival if kind is None else f"{rival} on class {kind}".strip()
+            if claim.trend:
+                places = np.array([case.value for case in cases], float)
+                yield "slope", against, _slopes(places, np.array(by_case))
+            else:
+                yield from ((case.label, against, values) for case, values in zip(cases, by_case, strict=True))
+
+
+def _difference(claim: Claim, case: CaseResult, rival: str, kind: int | None) -> np.ndarray:
+    """Method − rival for each replica. If less is better: +∞ if the method diverged, −∞ if only the rival did."""
+    if claim.measure == "included":
+        return _included(claim, case)
+    if claim.measure == "speedup":
+        return case.replicas(_speedup(case, claim.method, rival))
+    own = _measured(claim, case, claim.method, kind)
+    other = _measured(claim, case, rival, kind) if rival else claim.value
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ is nan: nothing is known if both diverged
+        return case.replicas(own - other)
+
+
+def _measured(claim: Claim, case: CaseResult, label: str, kind: int | None) -> np.ndarray:
+    method, measure = case.method(label), MEASURES[claim.measure]
+    values = method.values(claim.measure)
+    if values is None:
+        raise FedtideError(f"claim '{claim.says}': {label} has no {claim.measure}")
+    if kind is not None:
+        if kind >= values.shape[1]:
+            raise FedtideError(
+                f"claim '{claim.says}': class {kind}: must be less than {values.shape[1]}, the number of classes"
+            )
+        values = values[:, kind]
+    if not measure.highest:
+        values = np.where(method.diverged, np.inf, values)
+    return 100 * values if measure.unit == "points" else values
+
+
+def _included(claim: Claim, case: CaseResult) -> np.ndarray:
+    """Inclusion rate of a kind of client minus that of another kind (or a number), for each seed."""
+    record = case.inclusion
+    assert record is not None  # `plan` refuses claims about invitations that are not recorded
+
+    def share(kind: str) -> np.ndarray:
+        if kind not in record.kinds:
+            raise FedtideError(f"'{kind}' is not a kind of client; known: {', '.join(record.kinds)}")
+        return 100 * record.methods[claim.method].share[record.kinds.index(kind)]
+
+    return share(claim.group or "") - (share(claim.against_group) if claim.against_group else claim.value)
+
+
+def _speedup(case: CaseResult, method: str, rival: str) -> np.ndarray:
+    """Rounds that the rival needs to reach its own final accuracy, divided by those that the method needs."""
+    rounds = np.array(case.rounds, float)
+    target = case.method(rival).late
+
+    def needed(label: str) -> np.ndarray:
+        curve = case.method(label).curve
+        if curve is None or target is None:
+            raise FedtideError(f"{label} has no test accuracy, which a speed-up needs")
+        reached = curve >= target[:, None] - 1e-4  # curves are stored with four digits
+        return np.where(reached.any(axis=1), rounds[reached.argmax(axis=1)], np.inf)
+
+    own = needed(method)
+    never = np.zeros_like(own)  # the speed-up of a method that never reaches it
+    return np.divide(needed(rival), own, out=never, where=np.isfinite(own))
+
+
+def _slopes(places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The least-squares slope over the cases of values [cases, replicas], for each replica."""
+    centred = places - places.mean()
+    return centred @ (values - values.mean(axis=0)) / (centred @ centred)
+
+
+def _comparison(claim: Claim, case: str, rival: str, values: np.ndarray, confidence: float) -> Comparison:
+    finite = values[np.isfinite(values)]
+    mean, low, high = student(finite, confidence)
+    outcome: Outcome = "undecided"
+    tie = len(finite) > 1 and bool((finite == claim.by).all())
+    if np.isposinf(values).any():
+        outcome = "holds" if claim.holds == "above" else "refuted"
+    elif low is not None and high is not None and len(finite) >= _FEWEST and not tie and not np.isinf(values).any():
+        outcome = _outcome(claim, low, high)
+    if MEASURES[claim.measure].unit == "points" and not claim.trend and low is not None and high is not None:
+        low, high = max(low, -100.0), min(high, 100.0)
+    return Comparison(case, rival, mean, low, high, outcome, len(finite), tie)
+
+
+def _outcome(claim: Claim, low: float, high: float) -> Outcome:
+    if claim.holds == "above":
+        holds, refuted = low > claim.by, high <= claim.by
+    elif claim.holds == "below":
+        holds, refuted = high < claim.by, low >= claim.by
+    else:
+        holds, refuted = -claim.by <= low and high <= claim.by, high < -claim.by or low > claim.by
+    return "holds" if holds else "refuted" if refuted else "undecided"
+
+
+def _verdict(comparisons: Sequence[Comparison]) -> Verdict:
+    outcomes = {c.outcome for c in comparisons}
+    if "refuted" in outcomes:
+        return "does not hold"
+    if outcomes == {"holds"}:
+        return "holds"
+    return "partly" if "holds" in outcomes else "undecided"
+
+
+_COUNTED = {
+    "holds": ("holds", "hold"),
+    "refuted": ("is refuted", "are refuted"),
+    "undecided": ("is undecided", "are undecided"),
+}
+
+
+def _why(comparisons: Sequence[Comparison]) -> str:
+    if len(comparisons) == 1:
+        return "Every difference equals the threshold." if comparisons[0].tie else ""
+    counts = sorted(Counter(c.outcome for c in comparisons).items())
+    parts = [f"{count} {_COUNTED[outcome][count > 1]}" for outcome, count in counts]
+    return f"Of {len(comparisons)} comparisons, {listed(parts)}."

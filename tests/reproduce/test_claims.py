@@ -1,0 +1,178 @@
+"""Verdicts follow from the numbers by the documented rules."""
+
+import numpy as np
+import pytest
+from reproduce.stored import a_case as case
+from reproduce.stored import a_method as method
+from reproduce.stored import some_results
+
+from fedtide.errors import FedtideError
+from fedtide.reproduce.claims import Judged, judge
+from fedtide.reproduce.results import CaseResult, Inclusion, Invited
+from fedtide.reproduce.study import Claim, Study
+
+
+def study(*claims: dict) -> Study:
+    return Study(
+        paper="p", figure="Fig. 1", title="t", about="a", problem={}, availability={}, run={}, methods=({"name": "x"},),
+        scales={}, claims=tuple(Claim(says="s", published="p", **claim) for claim in claims),
+    )  # fmt: skip
+
+
+LATE = [0.80, 0.81, 0.82, 0.83, 0.84]
+OURS = method("ours", LATE)
+
+
+def verdict(claim: dict, *cases: CaseResult) -> str:
+    return judged(claim, *cases).verdict
+
+
+def judged(claim: dict, *cases: CaseResult) -> Judged:
+    return judge(study(claim), some_results(*cases))[0]
+
+
+@pytest.mark.parametrize(
+    ("shift", "expected"),
+    [([0.02, 0.021, 0.019, 0.02, 0.02], "holds"), ([-0.02, -0.021, -0.019, -0.02, -0.02], "does not hold"),
+     ([0.02, -0.02, 0.01, -0.01, 0.0], "undecided")],
+)  # fmt: skip
+def test_a_difference_is_paired(shift, expected):
+    # The methods' own spread (4 points) is larger than the difference: only pairs show it.
+    other = method("other", [a - s for a, s in zip(LATE, shift, strict=True)])
+    assert verdict({"method": "ours", "against": "other"}, case(OURS, other)) == expected
+
+
+def test_the_interval_is_students_in_points():
+    other = method("other", [0.79, 0.80, 0.80, 0.80, 0.82])
+    decided = judged({"method": "ours", "against": "other"}, case(OURS, other))
+    (comparison,) = decided.comparisons
+    differences = np.array([1.0, 1.0, 2.0, 3.0, 2.0])
+    half = 2.7764451 * differences.std(ddof=1) / np.sqrt(5)  # 97.5 % quantile of t with 4 degrees of freedom
+    assert (comparison.mean, comparison.low, comparison.high) == pytest.approx((1.8, 1.8 - half, 1.8 + half))
+    assert decided.replicas == 5
+
+
+def test_thresholds_and_sides():
+    other = method("other", [a - 0.01 for a in LATE])
+    for claim, expected in [
+        ({"by": 0.9}, "holds"),
+        ({"by": 1.1}, "does not hold"),
+        ({"holds": "below", "by": 1.1}, "holds"),
+        ({"holds": "within", "by": 1.1}, "holds"),
+        ({"holds": "within", "by": 0.5}, "does not hold"),
+    ]:
+        assert verdict({"method": "ours", "against": "other", **claim}, case(OURS, other)) == expected
+
+
+def test_a_number_instead_of_a_rival():
+    assert verdict({"method": "ours", "value": 79.0}, case(OURS)) == "holds"
+    assert verdict({"method": "ours", "value": 90.0}, case(OURS)) == "does not hold"
+
+
+def test_several_comparisons_have_a_joint_level():
+    better, worse = (method(name, [a - s for a in LATE]) for name, s in (("better", 0.01), ("worse", -0.01)))
+    assert verdict({"method": "ours", "against": ("better",)}, case(OURS, better, worse)) == "holds"
+    assert verdict({"method": "ours", "against": ("better", "worse")}, case(OURS, better, worse)) == "does not hold"
+    unclear = method("unclear", [a + s for a, s in zip(LATE, (0.02, -0.02, 0.01, -0.01, 0.0), strict=True)])
+    assert verdict({"method": "ours", "against": ("better", "unclear")}, case(OURS, better, unclear)) == "partly"
+    other = method("other", [0.79, 0.80, 0.80, 0.80, 0.82])
+    alone, both = (
+        judged({"method": "ours", "against": rivals}, case(OURS, other, better)).comparisons[0]
+        for rivals in (("other",), ("other", "better"))
+    )
+    assert both.low < alone.low < alone.high < both.high
+
+
+def test_seeds_of_one_draw_are_averaged_first():
+    values = [0.8, 0.9] * 3
+    other = method("other", [0.0] * 6)
+    two_each = case(method("ours", values), other, draw=[d for d in range(3) for _ in range(2)])
+    decided = judged({"method": "ours", "against": "other"}, two_each)
+    assert decided.replicas == 3
+    assert decided.comparisons[0].low == pytest.approx(85)  # no spread is left
+    one_draw = case(method("ours", values), other, draw=[0] * 6)
+    assert "one data draw" in judged({"method": "ours", "against": "other"}, one_draw).why
+
+
+def test_a_run_that_diverged_counts_as_wrong():
+    other = method("other", [0.1] * 5)
+    assert verdict({"method": "ours", "against": "other"}, case(method("ours", [None] * 5), other)) == "does not hold"
+
+
+def test_trends_look_at_the_slope_over_cases():
+    cases = [
+        case(method("ours", [0.5 + 0.1 * x + 0.01 * i for i in range(5)]), label=str(x), value=x)
+        for x in (0.0, 1.0, 2.0)
+    ]
+    assert verdict({"method": "ours", "trend": True}, *cases) == "holds"
+    assert verdict({"method": "ours", "trend": True, "holds": "below"}, *cases) == "does not hold"
+
+
+def test_speed_is_rounds_to_the_rivals_end():
+    fast = method("fast", [0.9] * 3, curve=[[0.8, 0.9, 0.9]] * 3)
+    slow = method("slow", [0.8] * 3, curve=[[0.1, 0.5, 0.8]] * 3)
+    decided = judged({"method": "fast", "against": "slow", "measure": "speedup", "by": 2.9}, case(fast, slow))
+    assert decided.comparisons[0].mean == pytest.approx(3)
+    assert decided.verdict == "holds"
+    decided = judged({"method": "slow", "against": "fast", "measure": "speedup"}, case(fast, slow))
+    assert decided.comparisons[0].mean == 0  # it never reaches that accuracy
+
+
+def test_a_run_that_diverged_is_not_steady():
+    # It has no standard deviation and no objective; where less is better it still loses.
+    steady = method("steady", [0.8] * 5, spread=[0.010, 0.011, 0.012, 0.011, 0.010])
+    lost = method("lost", [0.8, 0.8, 0.8, 0.8, None], spread=[0.001, 0.001, 0.001, 0.001, None],
+                  objective=[0.1, 0.1, 0.1, 0.1, None])  # fmt: skip
+    for measure in ("spread", "objective"):
+        claim = {"method": "lost", "against": "steady", "measure": measure, "holds": "below"}
+        assert verdict(claim, case(lost, steady)) == "does not hold"
+        # That the rival diverged in one run is not evidence for the other method.
+        claim = {"method": "steady", "against": "lost", "measure": measure, "holds": "below"}
+        assert verdict(claim, case(lost, steady)) == "undecided"
+
+
+def test_no_difference_at_all_decides_nothing():
+    same = method("same", LATE)
+    for holds in ("above", "below"):
+        decided = judged({"method": "ours", "against": "same", "holds": holds}, case(OURS, same))
+        assert decided.verdict == "undecided"
+        assert "Every difference equals the threshold." in decided.why
+    assert verdict({"method": "ours", "against": "same", "holds": "within", "by": 0.1}, case(OURS, same)) == "holds"
+
+
+def test_two_replicas_decide_nothing():
+    few, other = method("few", [0.9, 0.9]), method("other", [0.1, 0.1001])
+    assert verdict({"method": "few", "against": "other"}, case(few, other)) == "undecided"
+
+
+def test_classes_are_compared_one_by_one():
+    ours = method("ours", [0.8] * 4, classes=[[0.9, 0.2, None]] * 4)
+    other = method("other", [0.8] * 4, classes=[[0.1, 0.7 + 0.01 * i, None] for i in range(4)])
+    claim = {"method": "ours", "against": "other", "measure": "classes"}
+    assert verdict({**claim, "classes": (0,)}, case(ours, other)) == "holds"
+    assert verdict({**claim, "classes": (0, 1)}, case(ours, other)) == "does not hold"
+    assert verdict({**claim, "classes": (2,)}, case(ours, other)) == "not tested"  # no test samples of it
+    with pytest.raises(FedtideError, match="class 3: must be less than 3"):
+        verdict({**claim, "classes": (3,)}, case(ours, other))
+
+
+def test_cases_that_were_not_run_are_named():
+    other = method("other", [a - 0.01 for a in LATE])
+    claim = {"method": "ours", "against": "other", "cases": ("one", "two")}
+    decided = judged(claim, case(OURS, other, label="one"))
+    assert decided.verdict == "partly"
+    assert "two" in decided.why
+
+
+def test_what_was_not_run_is_not_tested():
+    assert judge(study({"method": "ours"}), None)[0].verdict == "not tested"
+    assert verdict({"method": "ours", "cases": ("two",)}, case(OURS)) == "not tested"
+    assert verdict({"method": "theirs"}, case(OURS)) == "not tested"
+
+
+def test_shares_of_invitations():
+    share = Invited(invited=[[0.9], [0.1]], share=[[0.9, 0.95, 1.0], [0.1, 0.2, 0.15]])
+    record = Inclusion(kinds=["often", "rare"], rounds=[1], methods={"ours": share}, present=[[1.0], [0.5]])
+    recorded = case(method("ours", [0.5] * 3), inclusion=record)
+    claim = {"method": "ours", "measure": "included", "group": "rare", "against_group": "often", "holds": "below"}
+    assert verdict(claim, recorded) == "holds"

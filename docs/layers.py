@@ -38,6 +38,7 @@ ROWS: dict[str, dict[str, str]] = {
     "Base": {
         "data, partitioners": "data sets, and how to split them",
         "text": "formatting",
+        "summaries": "tables of records",
         "statistics, work, schedules, files, tomls, rows, minimise": "one module each",
         "types": "what parts exchange",
         "streams, errors, declared": "randomness, errors, facts",

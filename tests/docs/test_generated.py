@@ -11,7 +11,7 @@ import pytest
 import fedtide
 from fedtide import aggregation, availability, estimators, methods, participation, solvers
 from fedtide.problems.models import MODELS
-from fedtide.statistics import SCHEMA
+from fedtide.summaries import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
 REGENERATE = "run: python docs/generate.py"

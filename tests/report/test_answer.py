@@ -3,7 +3,7 @@ import polars as pl
 from fedtide.report.answer import answer
 from fedtide.report.classes import class_accuracy
 from fedtide.report.clients import fleet
-from fedtide.statistics import per_seed, summary
+from fedtide.summaries import per_seed, summary
 from fedtide.text import change, clean, percent, settings, short, value
 
 

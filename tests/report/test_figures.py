@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedtide.report import classes, curves, maps, svg
 from fedtide.report.clients import fleet
 from fedtide.report.picture import COLUMNS, EXCLUDED, INCLUDED, ROWS, Picture
-from fedtide.statistics import labels
+from fedtide.summaries import labels
 
 PNG = "data:image/png;base64,"
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from fedtide.errors import FedtideError
 from fedtide.report import summary
-from fedtide.statistics import interval, paired, per_seed, worst_decile
+from fedtide.statistics import interval
+from fedtide.summaries import paired, per_seed, worst_decile
 
 
 def table(

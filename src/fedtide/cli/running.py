@@ -207,7 +207,7 @@ def _finish(result: "Result", folder: Path, baseline: str | None = None) -> None
 
     from fedtide.report.answer import answer
     from fedtide.report.table import rich_table
-    from fedtide.statistics import per_seed
+    from fedtide.summaries import per_seed
 
     page = result.report(folder / "report.html", baseline)
     summary = result.summary(baseline)

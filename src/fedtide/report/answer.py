@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from fedtide import statistics
+from fedtide import summaries
 from fedtide.report.clients import Fleet
 from fedtide.statistics import Estimated, Metric
 from fedtide.text import change, clean, count, listed, percent, size, value
@@ -18,7 +18,7 @@ def answer(
     """Which method ends best, by how much, which others are not significantly different, and which clients it serves
     worst.
 
-    `seeds` is the table of `statistics.per_seed`, `classes` that of `classes.class_accuracy`.
+    `seeds` is the table of `summaries.per_seed`, `classes` that of `classes.class_accuracy`.
     """
     rows = {row["method"]: row for row in summary.iter_rows(named=True) if row["final"] is not None}
     if not rows:
@@ -47,7 +47,7 @@ def answer(
 def _compared(kind: Metric, ranked: Sequence[str], base: str, seeds: pl.DataFrame) -> list[Markup]:
     """The best method against the baseline and the runner-up, and which others are not significantly different."""
     best, *others = ranked
-    gaps = {other: statistics.paired(seeds, best, other) for other in others}
+    gaps = {other: summaries.paired(seeds, best, other) for other in others}
     named = {other: "the baseline" if other == base else "the runner-up" for other in (base, *others[:1])}
     compared = [_against(kind, named[o], o, gaps[o]) for o in named if o in gaps and gaps[o].mean is not None]
     sentences = [Markup("It is {}.").format(Markup(", and ").join(compared))] if compared else []

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fedtide import statistics
+from fedtide import summaries
 from fedtide.report.clients import Fleet
 from fedtide.report.maps import multiples
 from fedtide.report.picture import (
@@ -98,7 +98,7 @@ def importance(clients: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Pictu
 def class_accuracy(clients: pl.DataFrame, fleet: Fleet) -> pl.DataFrame:
     """Final test accuracy, averaged over clients: one row per method, seed and class (`kind`)."""
     return (
-        fleet.with_kind(statistics.final_clients(clients))
+        fleet.with_kind(summaries.final_clients(clients))
         .group_by("method", "seed", "kind")
         .agg(accuracy=pl.col("test_accuracy").mean())
     )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from fedtide import statistics
+from fedtide import summaries
 from fedtide.report.picture import (
     PERCENT,
     POINTS,
@@ -37,9 +37,9 @@ class Curve(NamedTuple):
 
 def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
     """The metric against rounds, and below it the paired difference to the baseline."""
-    kind = statistics.metric(rounds)
-    finished = statistics.evaluations(rounds).filter(~pl.col("diverged") & pl.col("value").is_not_null())
-    methods = statistics.labels(rounds)
+    kind = summaries.metric(rounds)
+    finished = summaries.evaluations(rounds).filter(~pl.col("diverged") & pl.col("value").is_not_null())
+    methods = summaries.labels(rounds)
     curves = {m: _curve(finished.filter(pl.col("method") == m), "value") for m in methods}
     base = finished.filter(pl.col("method") == baseline).select("seed", "round", base="value")
     # If an objective spans decades, only relative differences are visible.
@@ -89,8 +89,8 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
 
 def objective(rounds: pl.DataFrame) -> Picture | None:
     """The training objective against rounds."""
-    finished = statistics.evaluations(rounds).filter(~pl.col("diverged") & pl.col("objective").is_finite())
-    methods = statistics.labels(rounds)
+    finished = summaries.evaluations(rounds).filter(~pl.col("diverged") & pl.col("objective").is_finite())
+    methods = summaries.labels(rounds)
     curves = {m: _curve(finished.filter(pl.col("method") == m), "objective") for m in methods}
     if not any(len(c.round) for c in curves.values()):
         return None

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from fedtide import statistics
+from fedtide import summaries
 from fedtide import text as words
 from fedtide.files import write_text
 from fedtide.report.answer import answer
@@ -17,6 +17,7 @@ from fedtide.report.curves import learning, objective
 from fedtide.report.frame import Cell, page
 from fedtide.report.maps import available, included
 from fedtide.report.picture import Picture
+from fedtide.statistics import Estimated, Metric
 
 FEW_SEEDS = 5
 
@@ -27,10 +28,10 @@ def render(
     """The page as text. The baseline is the first method by default. Without records of clients (None, or a table
     without rows) the page omits what needs them and says so."""
     about = dict(about)
-    base = statistics.chosen_baseline(rounds, baseline)
-    summary = statistics.summary(rounds, clients, base)
-    seeds = statistics.per_seed(rounds)
-    methods = statistics.labels(rounds)
+    base = summaries.chosen_baseline(rounds, baseline)
+    summary = summaries.summary(rounds, clients, base)
+    seeds = summaries.per_seed(rounds)
+    methods = summaries.labels(rounds)
     finished = seeds.filter(~pl.col("diverged")).select("method", "seed")
     kept = None if clients is None or clients.is_empty() else clients
     recorded = kept.join(finished, on=["method", "seed"], how="semi") if kept is not None else None
@@ -109,7 +110,7 @@ class Row(NamedTuple):
 
 def _rows(summary: pl.DataFrame) -> list[Row]:
     """The table's cells, with the best of each column marked and each difference placed on a common scale."""
-    kind: statistics.Metric = summary["metric"][0]
+    kind: Metric = summary["metric"][0]
     up = kind == "accuracy"
     ends = [abs(x) for c in ("difference", "difference_low", "difference_high") for x in summary[c] if x is not None]
     scale = max(ends, default=0.0) or 1.0
@@ -125,7 +126,7 @@ def _rows(summary: pl.DataFrame) -> list[Row]:
             cells[name] = Cell(words.change(kind, mean), between)
         cells["worst_decile"] = Cell(words.percent(row["worst_decile"]))
         cells["objective"] = Cell(words.value("objective", row["objective"]))
-        gap = statistics.Estimated(row["difference"], row["difference_low"], row["difference_high"])
+        gap = Estimated(row["difference"], row["difference_low"], row["difference_high"])
         forest = None if row["baseline"] else _forest(gap, scale, up)
         rows.append(Row(words.clean(row["method"]), row["diverged"], row["baseline"], cells, forest))
     for name, highest in {"final": up, "average": up, "worst_decile": True, "objective": False}.items():
@@ -137,7 +138,7 @@ def _rows(summary: pl.DataFrame) -> list[Row]:
     return rows
 
 
-def _forest(gap: statistics.Estimated, scale: float, up: bool) -> Forest | None:
+def _forest(gap: Estimated, scale: float, up: bool) -> Forest | None:
     if gap.mean is None:
         return None
     low, high = (gap.mean, gap.mean) if gap.low is None or gap.high is None else (gap.low, gap.high)

@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
-import polars as pl
 
 from fedtide import text as words
 from fedtide.availability import Process
@@ -18,6 +17,9 @@ from fedtide.simulation.setup import fitted
 from fedtide.simulation.sweep import sweep
 from fedtide.statistics import Metric
 from fedtide.tuning.space import Space, is_number
+
+if TYPE_CHECKING:
+    import polars
 
 LATE = 0.2
 """The length of the final window that a trial is scored on, as a share of its evaluations."""
@@ -165,7 +167,7 @@ class Outcome(NamedTuple):
         return result
 
 
-def outcomes(spaces: Mapping[str, Space], measure: Measure, table: pl.DataFrame) -> list[Outcome]:
+def outcomes(spaces: Mapping[str, Space], measure: Measure, table: "polars.DataFrame") -> list[Outcome]:
     """The table of trials by method."""
     result = []
     for label, space in spaces.items():

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from jax import Array
 
-from fedtide import statistics
+from fedtide import summaries
 from fedtide.availability import Process
 from fedtide.availability.base import Numbers, lag_one
 from fedtide.experiments.build import Experiment, build_method
@@ -130,7 +130,7 @@ def evaluated(
                 evaluate_every=run.evaluate_every, chunk=run.chunk, record_clients=True,
                 progress=progress,
             )  # fmt: skip
-        values = statistics.evaluations(result.rounds)
+        values = summaries.evaluations(result.rounds)
         ends += [_ends(values, setting, i * seeds, seeds, run.rounds) for i, setting in enumerate(settings)]
         curves.append(result.rounds.filter(pl.col("seed") < seeds, pl.col("objective").is_not_null()))
         devices.append(_devices(result, label, seeds))

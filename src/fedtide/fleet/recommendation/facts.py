@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from fedtide import methods, statistics
+from fedtide import methods, summaries
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.recommendation import scenarios as fleets
 from fedtide.fleet.recommendation.findings import (
@@ -36,7 +36,7 @@ def facts_of(
     wanted: Sequence[fleets.Scenario],
 ) -> Findings:
     """The whole answer but its configuration."""
-    run, ends = job.config.run, Ends(runs.ends, statistics.metric(runs.rounds), margin)
+    run, ends = job.config.run, Ends(runs.ends, summaries.metric(runs.rounds), margin)
     burdens = {}
     for label, method in tuned.methods.items():
         clusters = getattr(method.aggregation, "clusters", 0)

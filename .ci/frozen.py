@@ -3,12 +3,14 @@
     python .ci/frozen.py make BEFORE            # about five minutes; on the commit before the change
     python .ci/frozen.py make AFTER             # on the commit after it
     python .ci/frozen.py compare BEFORE AFTER   # byte for byte; exit code 1 and a list where anything differs
+    python .ci/frozen.py compare --numbers BEFORE AFTER   # pages by figures and cells: for a change of words
 
 Times and the name of the folder are masked.
 """
 
 import argparse
 import filecmp
+import html
 import importlib.util
 import json
 import os
@@ -54,6 +56,7 @@ name = "ca_fed"
 [[methods]]
 name = "mifa"
 """
+WRITTEN = {".html", ".md", ".svg", ".txt"}
 MASKS = [
     (re.compile(r'"(seconds|wall_seconds|compile_seconds|when|created|started|ended)": [^,\n}]+'), r'"\1": ""'),
     (re.compile(r"<dt>(Took|Time)</dt><dd>[^<]*"), r"<dt>\1</dt><dd>"),
@@ -147,14 +150,31 @@ def masked(text: str) -> str:
     return text
 
 
-def compare(before: Path, after: Path) -> int:
+def numbers(path: Path) -> list[str]:
+    """The numbers of a page or a text in order: those of its figures (coordinates) and tables, sentences left out."""
+    text = path.read_text("utf-8")
+    if path.suffix in {".html", ".svg"}:
+        text = re.sub(r"<style.*?</style>|<title>.*?</title>", "", text, flags=re.DOTALL)
+        text = " ".join(re.findall(r"<t[dh][^>]*>[^<]*|<text[^>]*>[^<]*|<[^>]*>", text))
+    if path.suffix == ".md":
+        text = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    return re.findall(r"-?\d+(?:\.\d+)?", html.unescape(text).replace("\N{MINUS SIGN}", "-"))
+
+
+def same(before: Path, after: Path, *, words: bool) -> bool:
+    if filecmp.cmp(before, after, shallow=False):
+        return True
+    return not words and before.suffix in WRITTEN and numbers(before) == numbers(after)
+
+
+def compare(before: Path, after: Path, *, words: bool = True) -> int:
     names = {str(p.relative_to(folder)) for folder in (before, after) for p in folder.rglob("*") if p.is_file()}
     different = []
     for name in sorted(names):
         ours, theirs = before / name, after / name
         if not (ours.exists() and theirs.exists()):
             different.append(f"only in {before if ours.exists() else after}: {name}")
-        elif not filecmp.cmp(ours, theirs, shallow=False):
+        elif not same(ours, theirs, words=words):
             different.append(f"differs: {name}")
     print(*different, f"{len(names)} files, {len(different)} different", sep="\n")
     return bool(different)
@@ -167,9 +187,10 @@ def main() -> int:
     both = commands.add_parser("compare")
     both.add_argument("before", type=Path)
     both.add_argument("after", type=Path)
+    both.add_argument("--numbers", action="store_true", help="pages by the numbers of figures and tables")
     given = parser.parse_args()
     if given.command == "compare":
-        return compare(given.before, given.after)
+        return compare(given.before, given.after, words=not given.numbers)
     make(given.folder)
     return 0
 

@@ -48,7 +48,7 @@ from fedtide import (
 from fedtide.cli import app
 from fedtide.experiments import as_written, dumps, settings
 from fedtide.experiments.arguments import in_words
-from fedtide.experiments.config import Config, Local, MethodChoice, Run, Tune
+from fedtide.experiments.config import Config, LocalTable, MethodChoice, Run, Tune
 from fedtide.partitioners.base import deferred
 from fedtide.problems import models
 from fedtide.reproduce import claims, results, study
@@ -81,8 +81,8 @@ PACKAGES: dict[str, ModuleType] = {
     )
 }  # fmt: skip
 STUDIES = (
-    study.names, study.papers, study.by_paper, study.load_study, study.plan, study.Plan, study.Panel, run_study,
-    results.Results, results.CaseResult, results.MethodResult, results.read,
+    study.names, study.papers, study.by_paper, study.load_study, study.plan, study.StudyPlan, study.CaseConfig,
+    run_study, results.Results, results.CaseResult, results.MethodResult, results.read,
     claims.judge, claims.Judged, claims.Comparison, claims.in_words,
 )  # fmt: skip
 NAME_IN_CONFIGURATIONS = re.compile(r"(?<!^)(?=[A-Z])")
@@ -169,7 +169,7 @@ def arguments(catalogue: Mapping[str, Any]) -> str:
     """The arguments of all entries of a catalogue, as written in configurations."""
     sections = []
     for entry in catalogue.values():
-        explained = entry.explained if isinstance(entry, methods.Entry) else None
+        explained = entry.explained if isinstance(entry, methods.MethodEntry) else None
         sections += [f"**`{entry.name}`** {entry.summary}\n", _arguments(entry.build, explained)]
     return "\n".join(sections)
 
@@ -223,7 +223,9 @@ def reference(package: ModuleType) -> str:
     """
     lines = [f"{inspect.getdoc(package)}\n"]
     names = getattr(package, "__all__", None) or _defined_in(package)
-    for name in sorted(names, key=lambda name: name in ("Entry", "by_purpose", "find")):  # the catalogue comes last
+    for name in sorted(
+        names, key=lambda name: name in ("MethodEntry", "ProcessEntry", "by_purpose")
+    ):  # the catalogue comes last
         member = inspect.unwrap(getattr(package, name))  # builders are wrapped in a cache
         if package is problems and getattr(member, "__module__", "").startswith(models.__name__):
             continue
@@ -269,7 +271,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "commands": command_list,
     "config": lambda: table_keys(Config),
     "config-run": lambda: table_keys(Run),
-    "config-local": lambda: table_keys(Local),
+    "config-local": lambda: table_keys(LocalTable),
     "config-tune": lambda: table_keys(Tune),
     "config-method": lambda: table_keys(
         MethodChoice, extra=dict.fromkeys(_REPLACED, "a table that replaces this part")

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs pip install 'fedtide[flower]'")
 
-from fedtide.adapters.ledger import Enrolled, Ledger, Presence
+from fedtide.adapters.ledger import ClientInRound, Enrolled, Ledger
 from fedtide.cli import deploy
 
 
@@ -18,7 +18,7 @@ def a_run(fedtide, tmp_path):
     with Ledger(tmp_path / "app" / "state" / "ledger.db") as ledger:
         ledger.begin_run("run", "ca_fed", {}, [Enrolled("0", 0, 30, 0.5), Enrolled("1", 1, 30, 0.5)])
         for t in range(2):
-            rows = [Presence("0", True, None, 1.5, 0.25, True, 0.1, 2.0), Presence("1", False, "no-reply")]
+            rows = [ClientInRound("0", True, None, 1.5, 0.25, True, 0.1, 2.0), ClientInRound("1", False, "no-reply")]
             ledger.write_round("run", t, 10.0 * t, 10.0 * t + 4, 30.0, rows, {"accuracy": 0.625})
     return tmp_path / "app"
 

@@ -10,7 +10,7 @@ from fedtide.experiments import build, loads
 from fedtide.tuning.page import heat_map, render, sentence, warnings
 from fedtide.tuning.plan import Plan
 from fedtide.tuning.space import Axis, Space
-from fedtide.tuning.trials import MEASURES, Outcome
+from fedtide.tuning.trials import MEASURES, MethodTrials
 from fedtide.tuning.trials import outcomes as outcomes_of
 
 RATES, SERVER_RATES, MUS = (0.01, 0.1, 1.0), (1.0, 10.0), (0.1, 0.5)
@@ -25,7 +25,7 @@ methods = [{name = "fedavg"}]
 SPACE = Space((Axis("rate", RATES), Axis("server_rate", SERVER_RATES), Axis("mu", MUS)), (), "all 12 combinations")
 
 
-def outcomes(plan: Plan, trials: pl.DataFrame) -> list[Outcome]:
+def outcomes(plan: Plan, trials: pl.DataFrame) -> list[MethodTrials]:
     return outcomes_of(plan.spaces, plan.measure, trials)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fedtide
 from fedtide import problems
+from fedtide.catalogue import Entry
 from fedtide.errors import FedtideError
 from fedtide.experiments import build, dumps, loads
 from fedtide.experiments.build import located
@@ -240,7 +241,7 @@ def test_a_problem_of_one_s_own_is_told_what_to_add(monkeypatch, more):
         found = problems.random_quadratic(clients)
         return WithTestData(found.hessians, found.centres, found.noise, found.importance, found.start)
 
-    monkeypatch.setitem(problems.CATALOGUE, "mine", problems.Entry("mine", build_tested))
+    monkeypatch.setitem(problems.CATALOGUE, "mine", Entry("mine", build_tested))
     with pytest.raises(
         FedtideError, match=r"^a.toml: tune.select: .*hold_out\(fraction, seed\).*select = \"objective\"$"
     ):

@@ -3,7 +3,7 @@
 from fedtide.availability.always import Always
 from fedtide.availability.base import Process
 from fedtide.availability.bernoulli import Bernoulli
-from fedtide.availability.catalogue import CATALOGUE, Entry, find, register
+from fedtide.availability.catalogue import CATALOGUE, ProcessEntry, find
 from fedtide.availability.clusters import Clusters
 from fedtide.availability.cyclic import Cyclic
 from fedtide.availability.diurnal import Diurnal
@@ -21,15 +21,14 @@ __all__ = [
     "Clusters",
     "Cyclic",
     "Diurnal",
-    "Entry",
     "FiniteChain",
     "Markov",
     "Phones",
     "Process",
+    "ProcessEntry",
     "RandomAccess",
     "Trace",
     "find",
     "paper_population",
-    "register",
     "spatial_population",
 ]

@@ -12,7 +12,7 @@ from fedtide.errors import require
 from fedtide.types import part
 
 
-class Rule(NamedTuple):
+class EligibilityRule(NamedTuple):
     """A population fitted to the phones of a trace under one rule of eligibility."""
 
     beta: tuple[float, float]  # π ~ Beta(a, b)
@@ -22,18 +22,18 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "idle_charging_wifi": Rule(
+    "idle_charging_wifi": EligibilityRule(
         (1.69, 9.99), (1.19, 0.67), 0.29,
         (.156, .175, .194, .208, .216, .213, .204, .183, .158, .143, .128, .112,
          .112, .103, .102, .105, .114, .122, .135, .112, .100, .109, .125, .146),
     ),
-    "charging": Rule(
+    "charging": EligibilityRule(
         (2.41, 8.20), (1.53, 0.56), 0.0,
         (.245, .277, .288, .293, .287, .285, .273, .241, .210, .202, .195, .174,
          .168, .174, .172, .180, .209, .210, .225, .211, .183, .194, .219, .244),
     ),
-    "charging_or_battery75": Rule((3.01, 3.07), (2.62, 0.52), 0.0),
-    "charging_or_battery50": Rule((4.41, 2.06), (2.73, 0.58), 0.0),
+    "charging_or_battery75": EligibilityRule((3.01, 3.07), (2.62, 0.52), 0.0),
+    "charging_or_battery50": EligibilityRule((4.41, 2.06), (2.73, 0.58), 0.0),
 }  # fmt: skip
 """The fitted populations by rule of eligibility."""
 

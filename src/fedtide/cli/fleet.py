@@ -120,7 +120,7 @@ def fit(
     """
     with explained():
         from fedtide import use_all_cores
-        from fedtide.cli.progress import Bars, interruptible
+        from fedtide.cli.progress import LabelledBars, interruptible
         from fedtide.fleet import advise, advised_length, read
         from fedtide.fleet.fitted import fit_fleet
         from fedtide.text import duration
@@ -138,7 +138,7 @@ def fit(
         if length is None:
             length = advised_length(advise(parsed))
             typer.echo(f"Round length: {duration(length)}, chosen for this fleet; --round sets another.")
-        with interruptible(Bars()) as progress:
+        with interruptible(LabelledBars()) as progress:
             fitted = fit_fleet(parsed, length, simulated=simulated, seed=seed, progress=progress)
         with made(out) as partial:  # not earlier: a second Ctrl-C ends the process without cleaning up
             fitted.save(partial)

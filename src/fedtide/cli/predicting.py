@@ -36,7 +36,7 @@ def theory(
     """
     with explained():
         from fedtide import __version__
-        from fedtide.cli.progress import Bars, interruptible
+        from fedtide.cli.progress import LabelledBars, interruptible
         from fedtide.experiments import build, load
         from fedtide.files import write_text
         from fedtide.theory.experiment import predict
@@ -46,7 +46,7 @@ def theory(
         page = Path("theory") / f"{config.stem}.html" if out is None else out
         ahead = loaded.run.rounds if rounds is None else rounds
         experiment = build(loaded)
-        with interruptible(Bars("rounds")) as progress:
+        with interruptible(LabelledBars("rounds")) as progress:
             prediction = predict(experiment, ahead, lambda label, done: progress(label, done, ahead))
         about = {
             "title": loaded.title or config.stem,

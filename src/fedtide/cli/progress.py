@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fedtide.simulation.progress import Progress as Report
 
 
-class Bars(bars.Bars):
+class LabelledBars(bars.Bars):
     """One bar per label, added when it begins; each warning is printed once."""
 
     def __init__(self, unit: str = "") -> None:

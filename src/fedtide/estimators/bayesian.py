@@ -6,7 +6,7 @@ from typing import ClassVar
 from jax import Array
 
 from fedtide.errors import number
-from fedtide.estimators.counts import Counts, Row, count, no_counts, posterior_mean
+from fedtide.estimators.counts import Counts, PseudoCounts, count, no_counts, posterior_mean
 from fedtide.types import Estimate, Population, part
 
 
@@ -42,5 +42,5 @@ class Bayesian:
 
     def update(self, state: Counts, available: Array) -> tuple[Estimate, Counts]:
         state = count(state, available, keep=1.0)
-        rows = Row(self.on_stay, self.on_leave), Row(self.off_stay, self.off_leave)
-        return posterior_mean(state, Row(self.on, self.off), *rows), state
+        rows = PseudoCounts(self.on_stay, self.on_leave), PseudoCounts(self.off_stay, self.off_leave)
+        return posterior_mean(state, PseudoCounts(self.on, self.off), *rows), state

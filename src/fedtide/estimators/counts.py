@@ -42,7 +42,7 @@ def count(counts: Counts, available: Array, keep: Array | float) -> Counts:
     )
 
 
-class Row(NamedTuple):
+class PseudoCounts(NamedTuple):
     """Pseudo-counts of a beta prior, for and against an event."""
 
     yes: Array | float
@@ -53,7 +53,7 @@ class Row(NamedTuple):
         return (events + self.yes) / (trials + self.yes + self.no)
 
 
-def posterior_mean(counts: Counts, present: Row, on_stay: Row, off_stay: Row) -> Estimate:
+def posterior_mean(counts: Counts, present: PseudoCounts, on_stay: PseudoCounts, off_stay: PseudoCounts) -> Estimate:
     """Means of beta posteriors: π from available rounds, each row of the transition matrix from its own visits.
 
     π̂ = (present + n) / (rounds + n + m) and λ̂ = P̂(on|on) + P̂(off|off) − 1.

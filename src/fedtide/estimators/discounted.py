@@ -6,7 +6,7 @@ from jax import Array
 
 from fedtide.declared import Belief
 from fedtide.errors import number
-from fedtide.estimators.counts import Counts, Row, count, no_counts, posterior_mean
+from fedtide.estimators.counts import Counts, PseudoCounts, count, no_counts, posterior_mean
 from fedtide.types import Estimate, Population, part
 
 
@@ -35,5 +35,5 @@ class Discounted:
 
     def update(self, state: Counts, available: Array) -> tuple[Estimate, Counts]:
         state = count(state, available, keep=0.5 ** (1 / self.half_life))
-        prior = Row(self.prior, self.prior)
+        prior = PseudoCounts(self.prior, self.prior)
         return posterior_mean(state, prior, prior, prior), state

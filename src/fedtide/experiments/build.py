@@ -27,7 +27,7 @@ from fedtide import (
 from fedtide.availability import Process
 from fedtide.errors import FedtideError
 from fedtide.experiments.arguments import Build, Context, is_file, named, parameters, plain
-from fedtide.experiments.config import Config, Local, MethodChoice, validated
+from fedtide.experiments.config import Config, LocalTable, MethodChoice, validated
 from fedtide.experiments.place import Place
 from fedtide.methods import Method
 from fedtide.partitioners import Partitioner
@@ -79,7 +79,7 @@ def build_method(config: Config, index: int, choice: MethodChoice, sizes: Array)
 def named_method(table: dict[str, Any], local: dict[str, Any], sizes: Any, place: Place) -> Method:
     """The method and local work of two tables; for configurations that are not files."""
     choice = validated(MethodChoice, table, place.key("method"))
-    work = _work(validated(Local, local, place.key("local")), choice.local, sizes, place.key("method"))
+    work = _work(validated(LocalTable, local, place.key("local")), choice.local, sizes, place.key("method"))
     return _method(choice, place.key("method"), Context(kinds=_kinds(), work=work))
 
 
@@ -102,7 +102,7 @@ def tunable(choice: MethodChoice) -> dict[str, inspect.Parameter | None]:
             catalogue = kinds.get(key) or _kinds()[types.Schedule]
             known = settings(catalogue[table["name"]]) if table.get("name") in catalogue else {}
             arguments |= {f"{key}.{name}": p for name, p in known.items() if plain(p.annotation)}
-    return arguments | {f"local.{name}": None for name in Local.model_fields}
+    return arguments | {f"local.{name}": None for name in LocalTable.model_fields}
 
 
 def located(config: Config) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _method(choice: MethodChoice, place: Place, context: Context) -> Method:
     return method
 
 
-def _work(every: Local, mine: Local | None, sizes: Array, place: Place) -> types.Work | None:
+def _work(every: LocalTable, mine: LocalTable | None, sizes: Array, place: Place) -> types.Work | None:
     """[local], overridden key by key by the method's table; None, for the method's default, if neither is given."""
     own = mine.model_dump(exclude_none=True) if mine else {}
     shared = every.model_dump(exclude_none=True)

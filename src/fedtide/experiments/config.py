@@ -48,7 +48,7 @@ class Choice(Table):
         return dict(self.model_extra or {})
 
 
-class Drawn(Table):
+class DrawnWork(Table):
     """Devices of different speed: steps or epochs drawn from low to high, in each round or once per client."""
 
     low: Count
@@ -56,15 +56,15 @@ class Drawn(Table):
     fixed: bool = False
 
 
-class Local(Table):
+class LocalTable(Table):
     """Local work: steps or epochs, and the minibatch."""
 
-    steps: Count | tuple[Count, ...] | Drawn | None = Field(
+    steps: Count | tuple[Count, ...] | DrawnWork | None = Field(
         default=None,
         description="a number of minibatch steps, 0 or more, a list with one number per client, "
         "or a table {low, high} (and fixed = true) to draw them from",
     )
-    epochs: Count | Drawn | None = Field(
+    epochs: Count | DrawnWork | None = Field(
         default=None,
         description="a number of passes over the client's samples, 0 or more, or a table {low, high} "
         "(and fixed = true) to draw it from",
@@ -78,7 +78,7 @@ class MethodChoice(Choice):
     """A method with its label, and its local work if it differs from [local]."""
 
     label: Word | None = Field(default=None, description="a name for tables and figures")
-    local: Local | None = Field(default=None, description="a table with steps or epochs, and batch")
+    local: LocalTable | None = Field(default=None, description="a table with steps or epochs, and batch")
     tune: dict[str, Any] | None = Field(
         default=None, description="a table with a list of values for each argument that fedtide tune varies"
     )
@@ -129,7 +129,7 @@ class Config(Table):
     problem: Choice = Field(description="a table with the name of a problem and its arguments")
     availability: Choice = Field(description="a table with the name of an availability process and its arguments")
     run: Run = Field(description="a table with rounds, and seeds, evaluate_every, history, record_clients, chunk")
-    local: Local = Field(default=Local(), description="a table with steps or epochs, and batch")
+    local: LocalTable = Field(default=LocalTable(), description="a table with steps or epochs, and batch")
     methods: Annotated[tuple[MethodChoice, ...], Field(min_length=1)] = Field(
         description="one or more tables [[methods]], each with a name and its arguments"
     )

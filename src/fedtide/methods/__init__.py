@@ -3,7 +3,7 @@
 from fedtide.methods.adacomm import adacomm
 from fedtide.methods.adafed import adafed
 from fedtide.methods.amplified_scaffold import amplified_scaffold
-from fedtide.methods.base import CATALOGUE, Entry, Facts, Method, by_purpose, compose, find, method
+from fedtide.methods.base import CATALOGUE, Facts, Method, MethodEntry, by_purpose, compose, find, method
 from fedtide.methods.ca_fed import ca_fed
 from fedtide.methods.cluster_fedvarp import cluster_fedvarp
 from fedtide.methods.cyclic_participation import cyclic_participation
@@ -36,9 +36,9 @@ from fedtide.methods.unbiased import unbiased
 
 __all__ = [
     "CATALOGUE",
-    "Entry",
     "Facts",
     "Method",
+    "MethodEntry",
     "adacomm",
     "adafed",
     "adapow_d",

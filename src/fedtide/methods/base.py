@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
+from fedtide.catalogue import Catalogue, Entry
 from fedtide.errors import InvalidInput, check_kind, check_one_of
 from fedtide.types import Aggregation, Estimator, Participation, Server, Solver, part
 
@@ -123,13 +124,10 @@ def _times(models: int) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class MethodEntry(Entry[Method]):
     """A method in the catalogue."""
 
-    name: str
     title: str
-    summary: str
-    build: Callable[..., Method]
     facts: Facts
     bibtex: str
     purpose: Purpose = "others"
@@ -166,11 +164,12 @@ def _docstring(build: Callable[..., Any]) -> tuple[str, str]:
     return text, arguments
 
 
-CATALOGUE: dict[str, Entry] = {}
+CATALOGUE: Catalogue[MethodEntry] = Catalogue("method")
 """Every method by name, in the order of definition."""
+find = CATALOGUE.find
 
 
-def by_purpose() -> dict[str, list[Entry]]:
+def by_purpose() -> dict[str, list[MethodEntry]]:
     """The catalogue's methods by purpose."""
     groups = {purpose: [e for e in CATALOGUE.values() if e.purpose == purpose] for purpose in get_args(Purpose)}
     return {purpose: entries for purpose, entries in groups.items() if entries}
@@ -187,9 +186,7 @@ def method(*, title: str, facts: Facts, bibtex: str, purpose: Purpose = "others"
     """
 
     def enter(build: Builder) -> Builder:
-        summary = (inspect.getdoc(build) or "").split("\n")[0]
-        name = build.__name__
-        entry = CATALOGUE[name] = Entry(name, title, summary, build, facts, inspect.cleandoc(bibtex), purpose)
+        entry = CATALOGUE.add(MethodEntry(build.__name__, build, title, facts, inspect.cleandoc(bibtex), purpose))
         known = _OF_ALL | entry.explained
         own = {argument: text for argument, text in entry.explained.items() if argument not in entry.defaults}
         _explain(build, {argument: known[argument] for argument in entry.defaults if argument in known} | own)
@@ -219,12 +216,6 @@ def title_of(method: Method) -> str:
     """The catalogue's title, with the replaced parts: "CA-Fed with Proximal"."""
     title = CATALOGUE[method.name].title if method.name in CATALOGUE else method.name
     return f"{title} with {', '.join(method.replaced)}" if method.replaced else title
-
-
-def find(name: str) -> Entry:
-    """The catalogue's entry of that name."""
-    check_one_of("method", name, CATALOGUE)
-    return CATALOGUE[name]
 
 
 def compose(base: Method, **parts: Any) -> Method:

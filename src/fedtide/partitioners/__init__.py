@@ -1,7 +1,7 @@
 """Partitioners: they distribute samples over clients. Each returns one array of sample numbers per client."""
 
 from fedtide.partitioners.base import Partition, Partitioner
-from fedtide.partitioners.catalogue import CATALOGUE, Entry, find
+from fedtide.partitioners.catalogue import CATALOGUE, find
 from fedtide.partitioners.clustered import clustered
 from fedtide.partitioners.dirichlet import dirichlet
 from fedtide.partitioners.iid import iid
@@ -12,7 +12,6 @@ from fedtide.partitioners.super_clusters import super_clusters
 
 __all__ = [
     "CATALOGUE",
-    "Entry",
     "Partition",
     "Partitioner",
     "clustered",

@@ -1,10 +1,6 @@
 """Problems: clients' data, a model and a loss."""
 
-import inspect
-from collections.abc import Callable
-from typing import NamedTuple
-
-from fedtide.errors import check_one_of
+from fedtide.catalogue import Catalogue, Entry
 from fedtide.problems.blobs import blobs
 from fedtide.problems.classification import Classification, ModelBuilder, classification
 from fedtide.problems.digits import digits
@@ -15,37 +11,18 @@ from fedtide.problems.synthetic_clustered import synthetic_clustered
 from fedtide.problems.synthetic_leaf import synthetic_leaf
 from fedtide.types import Problem
 
-
-class Entry(NamedTuple):
-    """A problem in the catalogue."""
-
-    name: str
-    build: Callable[..., Problem]
-
-    @property
-    def summary(self) -> str:
-        """The first line of its documentation."""
-        return (inspect.getdoc(self.build) or "").split("\n")[0]
-
-
-CATALOGUE: dict[str, Entry] = {
-    "quadratic": Entry("quadratic", random_quadratic),
-    **{b.__name__: Entry(b.__name__, b) for b in (synthetic_leaf, synthetic_clustered, blobs, digits, images)},
-}
+CATALOGUE: Catalogue[Entry[Problem]] = Catalogue(
+    "problem",
+    Entry("quadratic", random_quadratic),
+    *(Entry(b.__name__, b) for b in (synthetic_leaf, synthetic_clustered, blobs, digits, images)),
+)
 """The problems by their names in configurations; all their arguments have defaults."""
-
-
-def find(name: str) -> Entry:
-    """The catalogue's entry of that name."""
-    check_one_of("problem", name, CATALOGUE)
-    return CATALOGUE[name]
-
+find = CATALOGUE.find
 
 __all__ = [
     "CATALOGUE",
     "MODELS",
     "Classification",
-    "Entry",
     "Model",
     "ModelBuilder",
     "Quadratic",

@@ -7,13 +7,16 @@ import polars as pl
 from markupsafe import Markup
 
 from fedtide import summaries
-from fedtide.report.clients import Fleet
+from fedtide.report.clients import RecordedClients
 from fedtide.statistics import Estimated, Metric
 from fedtide.text import change, clean, count, listed, percent, size, value
 
 
 def answer(
-    summary: pl.DataFrame, seeds: pl.DataFrame, classes: pl.DataFrame | None = None, fleet: Fleet | None = None
+    summary: pl.DataFrame,
+    seeds: pl.DataFrame,
+    classes: pl.DataFrame | None = None,
+    fleet: RecordedClients | None = None,
 ) -> Markup:
     """Which method ends best, by how much, which others are not significantly different, and which clients it serves
     worst.
@@ -76,7 +79,7 @@ def _against(kind: Metric, role: str, other: str, gap: Estimated) -> Markup:
 
 
 def _served(
-    best: dict[str, Any], rows: dict[str, Any], base: str, classes: pl.DataFrame | None, fleet: Fleet | None
+    best: dict[str, Any], rows: dict[str, Any], base: str, classes: pl.DataFrame | None, fleet: RecordedClients | None
 ) -> list[Markup]:
     """Which clients the best method serves worst, and whether another method serves them better."""
     sentences = []

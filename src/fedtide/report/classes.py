@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fedtide import summaries
-from fedtide.report.clients import Fleet
+from fedtide.report.clients import RecordedClients
 from fedtide.report.maps import multiples
 from fedtide.report.picture import (
     PERCENT,
@@ -40,7 +40,7 @@ class Shares(NamedTuple):
         return float(0.5 * np.abs(self.share[-1] - target).sum())
 
 
-def shares(clients: pl.DataFrame, fleet: Fleet) -> dict[str, Shares]:
+def shares(clients: pl.DataFrame, fleet: RecordedClients) -> dict[str, Shares]:
     """Cumulative weight by class, for each method that gave any."""
     per_round = (
         fleet.with_kind(clients.select("method", "round", "client", "weight"))
@@ -61,7 +61,7 @@ def shares(clients: pl.DataFrame, fleet: Fleet) -> dict[str, Shares]:
     return by_method
 
 
-def importance(clients: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Picture | None:
+def importance(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]) -> Picture | None:
     """Cumulative share of the weight of each class of clients, against its target."""
     by_method = shares(clients, fleet)
     methods = [m for m in methods if m in by_method]
@@ -95,7 +95,7 @@ def importance(clients: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Pictu
     return multiples("importance", alt, caption, asides, panel, legend, (42, 42))
 
 
-def class_accuracy(clients: pl.DataFrame, fleet: Fleet) -> pl.DataFrame:
+def class_accuracy(clients: pl.DataFrame, fleet: RecordedClients) -> pl.DataFrame:
     """Final test accuracy, averaged over clients: one row per method, seed and class (`kind`)."""
     return (
         fleet.with_kind(summaries.final_clients(clients))
@@ -104,7 +104,7 @@ def class_accuracy(clients: pl.DataFrame, fleet: Fleet) -> pl.DataFrame:
     )
 
 
-def by_class(accuracy: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Picture | None:
+def by_class(accuracy: pl.DataFrame, fleet: RecordedClients, methods: list[str]) -> Picture | None:
     """Final test accuracy of each class of clients under each method."""
     every = list(methods)
     methods = [m for m in methods if m in set(accuracy["method"])]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 
-class Fleet(NamedTuple):
+class RecordedClients(NamedTuple):
     """The recorded clients, ordered."""
 
     client: np.ndarray  # [n] client numbers: by class, then by availability
@@ -22,7 +22,7 @@ class Fleet(NamedTuple):
         return clients.join(pl.DataFrame({"client": self.client, "kind": self.kind}, schema), on="client")
 
 
-def fleet(clients: pl.DataFrame, about: dict[str, Any]) -> Fleet:
+def fleet(clients: pl.DataFrame, about: dict[str, Any]) -> RecordedClients:
     """Orders the recorded clients by the classes that the run names (one class, where it names none)."""
     observed = clients.group_by("client").agg(pl.col("active").mean()).sort("client")
     number, available = observed["client"].to_numpy(), observed["active"].to_numpy()
@@ -38,7 +38,7 @@ def fleet(clients: pl.DataFrame, about: dict[str, Any]) -> Fleet:
     kind = np.array([names.index(c) for c in named])
     order = np.lexsort((number, -available, kind))
     target = np.bincount(kind, weights=weight, minlength=len(names)) / weight.sum()
-    return Fleet(number[order], kind[order], names, target)
+    return RecordedClients(number[order], kind[order], names, target)
 
 
 def _lookup(values: Any, number: np.ndarray, missing: Any) -> list[Any]:

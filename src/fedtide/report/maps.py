@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from fedtide.report.clients import Fleet
+from fedtide.report.clients import RecordedClients
 from fedtide.report.picture import (
     COLUMNS,
     EXCLUDED,
@@ -44,7 +44,7 @@ class Grid(NamedTuple):
     note: str  # a sentence on what is not shown, or ""
 
 
-def grid(clients: pl.DataFrame, fleet: Fleet) -> Grid:
+def grid(clients: pl.DataFrame, fleet: RecordedClients) -> Grid:
     """All clients and rounds if they fit, otherwise an evenly spaced subset."""
     every = clients["round"].unique().sort().to_numpy()
     rows = evenly(len(fleet.client), ROWS)
@@ -58,7 +58,7 @@ def grid(clients: pl.DataFrame, fleet: Fleet) -> Grid:
     return Grid(rows, every[columns], fleet.kind[rows], note)
 
 
-def matrix(clients: pl.DataFrame, fleet: Fleet, shown: Grid, column: str) -> np.ndarray:
+def matrix(clients: pl.DataFrame, fleet: RecordedClients, shown: Grid, column: str) -> np.ndarray:
     """bool[rows, rounds] of one method and seed."""
     place = pl.DataFrame({"client": fleet.client[shown.rows], "row": np.arange(len(shown.rows))})
     time = pl.DataFrame({"round": shown.rounds, "column": np.arange(len(shown.rounds))})
@@ -69,7 +69,7 @@ def matrix(clients: pl.DataFrame, fleet: Fleet, shown: Grid, column: str) -> np.
     return out
 
 
-def available(clients: pl.DataFrame, fleet: Fleet) -> Picture:
+def available(clients: pl.DataFrame, fleet: RecordedClients) -> Picture:
     """Available clients under one seed: clients × rounds."""
     first = clients.row(0, named=True)
     one = clients.filter((pl.col("method") == first["method"]) & (pl.col("seed") == first["seed"]))
@@ -92,7 +92,7 @@ def available(clients: pl.DataFrame, fleet: Fleet) -> Picture:
     return picture("available", alt, caption, (310, 260), paint)
 
 
-def included(clients: pl.DataFrame, fleet: Fleet, methods: list[str]) -> Picture:
+def included(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]) -> Picture:
     """Clients included by each method under one seed: small multiples of clients × rounds."""
     share = dict(
         clients.group_by("method").agg((pl.col("invited").sum() / pl.col("active").sum()).alias("share")).iter_rows()
@@ -178,7 +178,7 @@ def _image(axes: Axes, layers: list[tuple[np.ndarray, str, int]], rounds: np.nda
     pixel_map(axes, layers, (rounds[0] - 0.5, rounds[-1] + 0.5, len(layers[0][0]), 0))
 
 
-def _bands(axes: Axes, shown: Grid, fleet: Fleet, wrap: int, width: float) -> None:
+def _bands(axes: Axes, shown: Grid, fleet: RecordedClients, wrap: int, width: float) -> None:
     """Lines between the classes of clients, their colours at the side, and their names in lines of `wrap` characters.
 
     No names where `wrap` is 0. `width` is roughly that of the picture, in pixels.

@@ -24,7 +24,7 @@ MeasureName = Literal[
 ]
 
 
-class Measure(NamedTuple):
+class RunMeasure(NamedTuple):
     """A number for each run, by which methods are compared."""
 
     words: str  # its name in the rule of a claim
@@ -52,35 +52,35 @@ def _final_deviation(record: EvaluationRecord) -> Any:
 
 _RUN = "over the last fifth of the run"
 
-MEASURES: dict[MeasureName, Measure] = {
-    "late": Measure(f"test accuracy {_RUN}", "points", "Final accuracy", _final("test_accuracy")),
-    "average": Measure(
+MEASURES: dict[MeasureName, RunMeasure] = {
+    "late": RunMeasure(f"test accuracy {_RUN}", "points", "Final accuracy", _final("test_accuracy")),
+    "average": RunMeasure(
         "mean test accuracy over the run", "points", "Time-average accuracy", lambda r: r.test_accuracy.mean(axis=-1)
     ),
-    "best": Measure(
+    "best": RunMeasure(
         "maximum test accuracy over the run", "points", "Maximum accuracy", lambda r: r.test_accuracy.max(axis=-1)
     ),
-    "spread": Measure(
+    "spread": RunMeasure(
         f"standard deviation of the test accuracy {_RUN}",
         "points",
         "Std. dev. over rounds",
         _final_deviation,
         highest=False,
     ),
-    "worst_decile": Measure(
+    "worst_decile": RunMeasure(
         "accuracy of the worst-served tenth of the clients", "points", "Worst-served tenth", _final("worst_decile")
     ),
-    "objective": Measure("training objective", "", "Objective", _final("objective"), highest=False),
-    "tail_loss": Measure(
+    "objective": RunMeasure("training objective", "", "Objective", _final("objective"), highest=False),
+    "tail_loss": RunMeasure(
         "training loss of the worst tenth of the clients",
         "",
         "Loss of the worst tenth",
         _final("tail_loss"),
         highest=False,
     ),
-    "classes": Measure("accuracy", compute=lambda r: late(r.class_accuracy, axis=-2), digits=4),
-    "included": Measure("inclusion rate (fraction of the available rounds in which a client is invited)"),
-    "speedup": Measure("speed-up in rounds to the other method's final accuracy", "times"),
+    "classes": RunMeasure("accuracy", compute=lambda r: late(r.class_accuracy, axis=-2), digits=4),
+    "included": RunMeasure("inclusion rate (fraction of the available rounds in which a client is invited)"),
+    "speedup": RunMeasure("speed-up in rounds to the other method's final accuracy", "times"),
 }
 
 

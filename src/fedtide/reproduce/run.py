@@ -29,7 +29,7 @@ from fedtide.reproduce.results import (
     Results,
     Tuned,
 )
-from fedtide.reproduce.study import Panel, Plan
+from fedtide.reproduce.study import CaseConfig, StudyPlan
 from fedtide.simulation import describe, simulate
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.simulation.progress import Progress
@@ -42,14 +42,14 @@ _BINS = 40  # time bins in which invitations are counted
 _GRID = 72  # points per side of a plane of decision regions
 
 
-class Chosen(NamedTuple):
+class MethodToRun(NamedTuple):
     """A method as it is run."""
 
     method: Method
     tuned: Tuned | None = None  # None if it runs as written
 
 
-def reproduce(planned: Plan, progress: Progress | None = None) -> Results:
+def reproduce(planned: StudyPlan, progress: Progress | None = None) -> Results:
     """Runs all cases of a planned study.
 
     Every case is tuned on a separate data draw with separate seeds, and then run on `draws` other data draws, each with
@@ -69,7 +69,7 @@ def reproduce(planned: Plan, progress: Progress | None = None) -> Results:
     )
 
 
-def _case(planned: Plan, panel: Panel, progress: Progress) -> CaseResult:
+def _case(planned: StudyPlan, panel: CaseConfig, progress: Progress) -> CaseResult:
     begun = time.monotonic()
     config, what = panel.config, panel.label or planned.name
     experiments = [_drawn(config, draw) for draw in range(planned.draws)]
@@ -149,11 +149,11 @@ def _of_one_shape(problems: list[Any]) -> list[Any]:
     return [problem.padded(train, test) for problem in problems]
 
 
-def _chosen(planned: Plan, panel: Panel, progress: Callable[[int, int], None]) -> dict[str, Chosen]:
+def _chosen(planned: StudyPlan, panel: CaseConfig, progress: Callable[[int, int], None]) -> dict[str, MethodToRun]:
     """The methods to run, by label; each tuned method with its best setting out of the same number of trials."""
     config = panel.config
     own = _drawn(config, planned.draws)  # a data draw on which no method is compared
-    chosen = {label: Chosen(method) for label, method in own.methods.items()}
+    chosen = {label: MethodToRun(method) for label, method in own.methods.items()}
     if planned.study.tune is None or config.tune.trials == 1:
         return chosen
     tuning = plan(config, own._replace(methods=dict(list(own.methods.items())[: panel.tuned])))
@@ -171,7 +171,7 @@ def _chosen(planned: Plan, panel: Panel, progress: Callable[[int, int], None]) -
             edges=[a.name for a, x in zip(space.axes, space.trials[best], strict=True) if edge(x, a.values)],
             trials=len(space.trials),
         )
-        chosen[label] = Chosen(result.methods[best], tuned)
+        chosen[label] = MethodToRun(result.methods[best], tuned)
     return chosen
 
 
@@ -227,7 +227,7 @@ def _inclusion(config: Config, experiment: Experiment, methods: dict[str, Method
     )
 
 
-def _regions(config: Config, experiment: Experiment, chosen: dict[str, Chosen], seeds: list[int]) -> Regions:
+def _regions(config: Config, experiment: Experiment, chosen: dict[str, MethodToRun], seeds: list[int]) -> Regions:
     """Predictions of the final models on a grid over the plane of the samples."""
     problem: Any = experiment.problem
     run, points = config.run, np.asarray(problem.x, np.float64)

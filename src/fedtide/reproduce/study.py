@@ -201,7 +201,7 @@ class Paper(Table):
     about: Word = Field(description="text: what it proposes, and what we know of it")
 
 
-class Panel(NamedTuple):
+class CaseConfig(NamedTuple):
     """A case as a configuration that can be built."""
 
     label: str
@@ -210,14 +210,14 @@ class Panel(NamedTuple):
     tuned: int  # number of methods, from the first, that are tuned; the others run as written
 
 
-class Plan(NamedTuple):
+class StudyPlan(NamedTuple):
     """A study at a scale."""
 
     name: str
     scale: ScaleName
     study: Study
     draws: int
-    panels: list[Panel]
+    panels: list[CaseConfig]
 
 
 def names() -> list[str]:
@@ -248,7 +248,7 @@ def load_study(name: str) -> tuple[str, Study]:
     return name, validated(Study, parsed(text, place), place)
 
 
-def plan(name: str, scale: ScaleName, data_dir: Path | None = None) -> Plan:
+def plan(name: str, scale: ScaleName, data_dir: Path | None = None) -> StudyPlan:
     """Returns the cases of a study at a scale, each as a configuration."""
     folder = Path(name).parent if name.endswith(".toml") else Path()
     name, text, place = _source(name)
@@ -263,7 +263,7 @@ def plan(name: str, scale: ScaleName, data_dir: Path | None = None) -> Plan:
             raise place.key("scales").key(scale).error(f"no case is labelled '{label}'")
     _check(study, place)
     panels = [_panel(study, case, scale, place, folder, data_dir) for case in cases if case.label in wanted]
-    return Plan(name, scale, study, changes.draws or study.draws, panels)
+    return StudyPlan(name, scale, study, changes.draws or study.draws, panels)
 
 
 def _check(study: Study, place: Place) -> None:
@@ -307,7 +307,7 @@ def _check(study: Study, place: Place) -> None:
             raise at.key("trend").error("every case of the claim must have a value")
 
 
-def _panel(study: Study, case: Case, scale: ScaleName, place: Place, folder: Path, data_dir: Path | None) -> Panel:
+def _panel(study: Study, case: Case, scale: ScaleName, place: Place, folder: Path, data_dir: Path | None) -> CaseConfig:
     changes = study.scales[scale]
     written: dict[str, Any] = {"title": f"{study.title}{f', {case.label}' if case.label else ''}"}
     for key in ("problem", "availability", "run", "local", "tune"):
@@ -331,7 +331,7 @@ def _panel(study: Study, case: Case, scale: ScaleName, place: Place, folder: Pat
         if label not in known:
             raise place.error(f"no method is labelled '{label}'; {did_you_mean(label, known)}")
     written["methods"] = [*lists[0], *lists[1]]
-    return Panel(case.label, case.value, from_tables(written, place.source, folder), len(lists[0]))
+    return CaseConfig(case.label, case.value, from_tables(written, place.source, folder), len(lists[0]))
 
 
 def _methods(tables: tuple[_Run, ...], case: Case, changes: AtScale) -> Iterator[_Run]:

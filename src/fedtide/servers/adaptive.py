@@ -12,7 +12,7 @@ from fedtide.types import part
 Algorithm = Literal["adagrad", "adam", "yogi"]
 
 
-class Moments(NamedTuple):
+class ServerMoments(NamedTuple):
     mean: Array | None  # [d] m; Adagrad has none
     square: Array  # [d] u
 
@@ -41,11 +41,11 @@ class Adaptive(LastModel):
         number("server.b2", self.b2, low=0, below=1)
         number("server.epsilon", self.epsilon, above=0)
 
-    def init(self, w: Array) -> Moments:
+    def init(self, w: Array) -> ServerMoments:
         mean = None if self.algorithm == "adagrad" else jnp.zeros_like(w)
-        return Moments(mean, jnp.full_like(w, self.epsilon**2))
+        return ServerMoments(mean, jnp.full_like(w, self.epsilon**2))
 
-    def step(self, state: Moments, w: Array, direction: Array) -> tuple[Array, Moments]:
+    def step(self, state: ServerMoments, w: Array, direction: Array) -> tuple[Array, ServerMoments]:
         v, u = direction, state.square
         if self.algorithm == "adagrad":
             u = u + v * v
@@ -54,4 +54,4 @@ class Adaptive(LastModel):
         else:
             u = u - (1 - self.b2) * v * v * jnp.sign(u - v * v)
         mean = None if state.mean is None else self.b1 * state.mean + (1 - self.b1) * v
-        return w - self.rate * (v if mean is None else mean) / (jnp.sqrt(u) + self.epsilon), Moments(mean, u)
+        return w - self.rate * (v if mean is None else mean) / (jnp.sqrt(u) + self.epsilon), ServerMoments(mean, u)

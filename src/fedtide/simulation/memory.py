@@ -9,7 +9,7 @@ import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
 
-class Estimate(NamedTuple):
+class MemoryEstimate(NamedTuple):
     """Bytes that a run needs on the device at once."""
 
     data: int  # the problem

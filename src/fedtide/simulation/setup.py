@@ -137,7 +137,7 @@ class Setup:
         rows = max(1, available // (2 * self._at_once(settings) * each))
         return None if rows >= max(self._capacities(method)) else int(rows)
 
-    def fitting(self, label: str, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
+    def fitting(self, label: str, method: Method, chunk: int | None, settings: int = 1) -> memory.MemoryEstimate:
         """The memory that the method needs; raises `DoesNotFit` where less is available."""
         need, available = self.memory(method, chunk, settings), memory.device_memory()
         if available is None or need.total <= available:
@@ -154,7 +154,7 @@ class Setup:
             advice = f"this method keeps {kept}; {other}"
         raise DoesNotFit(f"{label}: needs about {need}, the device has {memory.readable(available)}: {advice}")
 
-    def memory(self, method: Method, chunk: int | None, settings: int = 1) -> memory.Estimate:
+    def memory(self, method: Method, chunk: int | None, settings: int = 1) -> memory.MemoryEstimate:
         """The bytes that the method needs on the device."""
         replicas = settings * len(self.seed_list)
         carry = settings * memory.size_of(self.state(method))
@@ -165,7 +165,7 @@ class Setup:
         clients = len(self.population.sizes)
         segment = max(self.plan, key=lambda s: s.length)
         per_round = 40 + (13 * clients if self.record_clients else clients)
-        return memory.Estimate(memory.size_of(self.problem), carry, cohort, replicas * segment.length * per_round)
+        return memory.MemoryEstimate(memory.size_of(self.problem), carry, cohort, replicas * segment.length * per_round)
 
     def state(self, method: Method) -> Carry:
         """The shapes of the state of the method's replicas [1, R, …]."""

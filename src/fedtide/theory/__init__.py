@@ -7,7 +7,7 @@ from fedtide.declared import CaFed, Training, Weighting
 from fedtide.theory.bias import (
     Bias,
     Importance,
-    Interval,
+    WeightIntervals,
     bias,
     biased_importance,
     chi_square,
@@ -27,7 +27,7 @@ from fedtide.theory.chains import (
     MixingBounds,
     Presence,
     ProductConstants,
-    Runs,
+    RunLengths,
     TwoState,
     from_transition,
     lowest_correlation,
@@ -36,13 +36,13 @@ from fedtide.theory.chains import (
     product_constants,
 )
 from fedtide.theory.constants import Constants, quadratic_constants, softmax_constants
-from fedtide.theory.exclusions import Exclusions, SettledExclusions, Trial, exclusions, settled_exclusions
+from fedtide.theory.exclusions import Exclusions, ExclusionTest, SettledExclusions, exclusions, settled_exclusions
 from fedtide.theory.families import Family, QuadraticFamily, SoftmaxFamily
 from fedtide.theory.flow import StepConditions, Tracking, clock, flow, schedule, step_conditions, tracking
 from fedtide.theory.optimal_weights import FastestWeights, TradeOffWeights, fastest_weights, trade_off_weights
 from fedtide.theory.prediction import Clients, MethodPrediction, Prediction, predict_methods
 from fedtide.theory.trajectory import (
-    Comparison,
+    Overtaking,
     Path,
     StationaryVariance,
     overtaking,
@@ -56,21 +56,21 @@ __all__ = [
     "CaFed",
     "Chain",
     "Clients",
-    "Comparison",
     "Constants",
+    "ExclusionTest",
     "Exclusions",
     "Family",
     "FastestWeights",
     "Importance",
-    "Interval",
     "MethodPrediction",
     "MixingBounds",
+    "Overtaking",
     "Path",
     "Prediction",
     "Presence",
     "ProductConstants",
     "QuadraticFamily",
-    "Runs",
+    "RunLengths",
     "SettledExclusions",
     "Skew",
     "SoftmaxFamily",
@@ -79,8 +79,8 @@ __all__ = [
     "Tracking",
     "TradeOffWeights",
     "Training",
-    "Trial",
     "TwoState",
+    "WeightIntervals",
     "Weighting",
     "bias",
     "biased_importance",

@@ -130,7 +130,7 @@ def enumerated_importance(score: Any, availability: Any) -> Importance:
     return Importance(weight, weight / weight.sum())
 
 
-class Interval(NamedTuple):
+class WeightIntervals(NamedTuple):
     """Mean weights estimated from rounds, and a confidence interval for each."""
 
     weight: np.ndarray  # [N]
@@ -139,7 +139,7 @@ class Interval(NamedTuple):
     importance: np.ndarray  # weight / Σ weight
 
 
-def sampled_importance(score: Any, available: Any, confidence: float = 0.95, batches: int = 20) -> Interval:
+def sampled_importance(score: Any, available: Any, confidence: float = 0.95, batches: int = 20) -> WeightIntervals:
     """E[s_k 1_k / Σ_A s] from observed rounds bool[T, N] of any process.
 
     Rounds may be correlated: the interval is Student's t over the means of `batches` batches of consecutive rounds,
@@ -156,7 +156,7 @@ def sampled_importance(score: Any, available: Any, confidence: float = 0.95, bat
     means = np.stack([batch.mean(0) for batch in np.array_split(a, batches)])
     weight = a.mean(0)
     half = t.ppf(0.5 + confidence / 2, batches - 1) * means.std(0, ddof=1) / np.sqrt(batches)
-    return Interval(weight, weight - half, weight + half, weight / weight.sum())
+    return WeightIntervals(weight, weight - half, weight + half, weight / weight.sum())
 
 
 def _scored(score: Any, availability: Any) -> tuple[np.ndarray, np.ndarray]:

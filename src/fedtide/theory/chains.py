@@ -25,7 +25,7 @@ class MixingBounds(NamedTuple):
     upper: float
 
 
-class Runs(NamedTuple):
+class RunLengths(NamedTuple):
     """Mean lengths in rounds."""
 
     present: Any  # 1/((1−λ)(1−π))
@@ -120,11 +120,11 @@ class TwoState(_Mixing):
             return 1 / self.stationary
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> RunLengths:
         pi, lam = self.availability, self.correlation
         with np.errstate(divide="ignore"):
             present, absent = 1 / ((1 - lam) * (1 - pi)), 1 / ((1 - lam) * pi)
-        return Runs(present, absent, present + absent)
+        return RunLengths(present, absent, present + absent)
 
     def autocovariance(self, lag: int) -> Any:
         """Cov(1_t, 1_{t+s}) = π(1−π)λˢ."""

@@ -9,7 +9,7 @@ from fedtide.theory.checks import rates, shares, vector
 from fedtide.theory.families import Family
 
 
-class Trial(NamedTuple):
+class ExclusionTest(NamedTuple):
     """CA-Fed's test of excluding one client."""
 
     client: int
@@ -27,7 +27,7 @@ class Exclusions(NamedTuple):
     """The clients that CA-Fed keeps, and why."""
 
     kept: np.ndarray  # [N] bool
-    trials: list[Trial]  # the last trial of each client decides
+    trials: list[ExclusionTest]  # the last trial of each client decides
 
 
 def exclusions(
@@ -54,7 +54,7 @@ def exclusions(
     price = 4 * number("kappa_squared", kappa_squared, low=0) * g.max()
     tolerance = 16 * np.finfo(float).eps * np.abs(g).max()
     kept, removed, mean = alpha > 0, 0.0, float(alpha @ g)
-    trials: list[Trial] = []
+    trials: list[ExclusionTest] = []
     sweeps: tuple[tuple[Literal["correlation", "availability"], np.ndarray], ...]
     sweeps = (("correlation", -np.abs(lam)), ("availability", pi))
     for sweep, order in sweeps:
@@ -65,7 +65,7 @@ def exclusions(
             faster, biased = alpha[k] * (g[k] - mean) / rest, alpha[k] * price * (2 * removed + alpha[k])
             slack = tolerance * alpha[k] / rest
             out = faster - biased > threshold + slack if strict else faster - biased >= threshold - slack
-            trials.append(Trial(int(k), sweep, float(faster), float(biased), bool(out)))
+            trials.append(ExclusionTest(int(k), sweep, float(faster), float(biased), bool(out)))
             if out:
                 kept[k] = False
                 removed += alpha[k]
@@ -77,12 +77,12 @@ class SettledExclusions(NamedTuple):
     """The clients that CA-Fed keeps once the model has reached the optimum of the kept clients."""
 
     kept: np.ndarray  # [N] bool
-    trials: list[Trial]
+    trials: list[ExclusionTest]
     gap: np.ndarray  # [N] F_k − F̂*_k at that optimum
     settled: bool  # whether CA-Fed keeps the same set at its optimum; otherwise it alternates between sets
 
     @property
-    def decisive(self) -> list[Trial]:
+    def decisive(self) -> list[ExclusionTest]:
         """The last trial of each client that was tested."""
         return list({trial.client: trial for trial in self.trials}.values())
 

@@ -219,7 +219,7 @@ def stationary_variance(
     return StationaryVariance(excess, float(np.sqrt(np.trace(covariance))), turned, shift)
 
 
-class Comparison(NamedTuple):
+class Overtaking(NamedTuple):
     """The round in which one predicted path overtakes another."""
 
     leader: str  # the lower at the end
@@ -227,8 +227,8 @@ class Comparison(NamedTuple):
     round: int | None  # the first round from which the leader stays ahead; None if it always was
 
 
-def overtaking(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -> Comparison:
+def overtaking(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -> Overtaking:
     """Which of two error curves ends lower, and from which round on it is lower."""
     (leader, low), (other, high) = (first, second) if first[1][-1] <= second[1][-1] else (second, first)
     behind = np.flatnonzero(low > high)
-    return Comparison(leader, other, int(behind[-1]) + 1 if len(behind) else None)
+    return Overtaking(leader, other, int(behind[-1]) + 1 if len(behind) else None)

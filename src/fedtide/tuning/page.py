@@ -12,7 +12,7 @@ from fedtide.report.frame import page
 from fedtide.simulation import describe
 from fedtide.tuning.plan import Plan
 from fedtide.tuning.space import is_number
-from fedtide.tuning.trials import LATE, Measure, Outcome, Trial, outcomes
+from fedtide.tuning.trials import LATE, Measure, MethodTrials, Trial, outcomes
 
 PANELS = 12  # maps per method at most; otherwise one map with the best over the other arguments
 DARKEST = 50  # percent of colour in the best cell, so that its text is legible
@@ -23,7 +23,7 @@ def values_in_words(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {words.setting(value)}" for name, value in values.items()) or "no settings"
 
 
-def sentence(outcome: Outcome, measure: Measure) -> str:
+def sentence(outcome: MethodTrials, measure: Measure) -> str:
     """The chosen settings, their advantage, and how many trials diverged."""
     trials = words.count(len(outcome.trials), "trial")
     scores = [trial.score for trial in outcome.ranked if trial.score is not None]
@@ -39,12 +39,12 @@ def sentence(outcome: Outcome, measure: Measure) -> str:
     return result + "."
 
 
-def advice(outcome: Outcome) -> str:
+def advice(outcome: MethodTrials) -> str:
     """What to do where a chosen number is at the end of its list."""
     return f"{', '.join(outcome.edges)}: extend the {'list' if len(outcome.edges) == 1 else 'lists'}."
 
 
-def warnings(plan: Plan, methods: Sequence[Outcome]) -> list[str]:
+def warnings(plan: Plan, methods: Sequence[MethodTrials]) -> list[str]:
     """Notes that call for action."""
     notes = [words.clean(plan.note)] if plan.note else []
     for outcome in methods:
@@ -73,7 +73,7 @@ class Map(NamedTuple):
     note: str
 
 
-def heat_map(outcome: Outcome, measure: Measure) -> Map | None:
+def heat_map(outcome: MethodTrials, measure: Measure) -> Map | None:
     """The trials as a map; None where nothing was varied."""
     tried = {name: _in_order({t.values[name] for t in outcome.trials}) for name in outcome.arguments}
     varied = [name for name, values in tried.items() if len(values) > 1]
@@ -149,7 +149,7 @@ def how(plan: Plan) -> str:
     return f"{result}. A trial that diverges under any seed is ranked last. Test data are not used."
 
 
-def _answer(plan: Plan, methods: Sequence[Outcome]) -> Markup:
+def _answer(plan: Plan, methods: Sequence[MethodTrials]) -> Markup:
     measure, trials = plan.measure, plan.config.tune.trials
     finished = [(trial.score, outcome) for outcome in methods if (trial := outcome.chosen) and trial.score is not None]
     if not finished:
@@ -180,7 +180,7 @@ def _answer(plan: Plan, methods: Sequence[Outcome]) -> Markup:
     )
 
 
-def _shades(outcome: Outcome, measure: Measure) -> dict[int, int]:
+def _shades(outcome: MethodTrials, measure: Measure) -> dict[int, int]:
     """Percent of colour per trial, from the best down to three times the median distance from it."""
     sign = 1 if measure.highest else -1
     scores = {t.number: sign * t.score for t in outcome.trials if t.score is not None}

@@ -134,7 +134,7 @@ class Trial(NamedTuple):
     rank: int | None  # 1 for the chosen trial
 
 
-class Outcome(NamedTuple):
+class MethodTrials(NamedTuple):
     """The trials of one method."""
 
     method: str
@@ -167,7 +167,7 @@ class Outcome(NamedTuple):
         return result
 
 
-def outcomes(spaces: Mapping[str, Space], measure: Measure, table: "polars.DataFrame") -> list[Outcome]:
+def outcomes(spaces: Mapping[str, Space], measure: Measure, table: "polars.DataFrame") -> list[MethodTrials]:
     """The table of trials by method."""
     result = []
     for label, space in spaces.items():
@@ -177,5 +177,5 @@ def outcomes(spaces: Mapping[str, Space], measure: Measure, table: "polars.DataF
             by_seed = [None if lost else x for lost, x in rows.select("diverged", measure.column).iter_rows()]
             values = {name: first[name] for name in arguments}
             own.append(Trial(first["trial"], values, first["score"], by_seed, first["rank"]))
-        result.append(Outcome(label, arguments, own, space.note))
+        result.append(MethodTrials(label, arguments, own, space.note))
     return result

@@ -20,7 +20,7 @@ from fedtide.tomls import dumps, toml
 from fedtide.tuning import page
 from fedtide.tuning.plan import Plan, plan
 from fedtide.tuning.space import with_values
-from fedtide.tuning.trials import MEASURES, Outcome, outcomes, try_all
+from fedtide.tuning.trials import MEASURES, MethodTrials, outcomes, try_all
 
 
 class Tuning(NamedTuple):
@@ -38,7 +38,7 @@ class Tuning(NamedTuple):
         return loads(self.text, "tuned.toml")
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[MethodTrials]:
         """The trials by method, ranked."""
         return outcomes(self.plan.spaces, self.plan.measure, self.trials)
 
@@ -134,7 +134,7 @@ def _column(values: list[Any]) -> pl.Series:
     return pl.Series(values if len(kinds) == 1 and kinds <= {bool, int, float, str} else [toml(v) for v in values])
 
 
-def _chosen(planned: Plan, result: list[Outcome]) -> str:
+def _chosen(planned: Plan, result: list[MethodTrials]) -> str:
     """The chosen configuration as TOML, with comments on how it was chosen."""
     measure, config = planned.measure, planned.config
     tables = {key: value for key, value in located(config).items() if key not in ("methods", "tune")}

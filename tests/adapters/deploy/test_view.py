@@ -9,7 +9,7 @@ pytest.importorskip("sqlalchemy", reason="needs pip install 'fedtide[flower]'")
 from rich.console import Console
 
 from fedtide.adapters.deploy.view import LedgerReader, Plain, Screen, client_table, headline, round_table
-from fedtide.adapters.ledger import Enrolled, Ledger, Presence
+from fedtide.adapters.ledger import ClientInRound, Enrolled, Ledger
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def book(tmp_path):
 
         def write(t, metrics=None):
             rows = [
-                Presence("anna", True, None, 1.5, 0.25, True, 0.1, 2.0),
-                Presence("ben", False, "refused:numbers [that] are not finite"),
+                ClientInRound("anna", True, None, 1.5, 0.25, True, 0.1, 2.0),
+                ClientInRound("ben", False, "refused:numbers [that] are not finite"),
             ]
             ledger.write_round("r", t, 10.0 * t, 10.0 * t + 4, 30.0, rows, metrics)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("sqlalchemy", reason="the ledger needs pip install 'fedtide[flower]'")
 
-from fedtide.adapters.ledger import Enrolled, Ledger, Presence, check_client
+from fedtide.adapters.ledger import ClientInRound, Enrolled, Ledger, check_client
 from fedtide.errors import FedtideError, InvalidInput
 
 COUNT = itertools.count()
@@ -24,11 +24,11 @@ RELAXED = settings(
 
 
 def here(*clients, **more):
-    return [Presence(client, True, **more) for client in clients]
+    return [ClientInRound(client, True, **more) for client in clients]
 
 
 def away(*clients, reason="no-reply"):
-    return [Presence(client, False, reason) for client in clients]
+    return [ClientInRound(client, False, reason) for client in clients]
 
 
 @st.composite
@@ -42,7 +42,7 @@ def federations(draw):
     rounds = draw(st.lists(st.integers(0, 2**40), max_size=4, unique=True))
     rows = {
         number: [
-            Presence(
+            ClientInRound(
                 client, there, None if there else draw(REASON), draw(NUMBER), draw(NUMBER), draw(st.booleans()),
                 draw(NUMBER), draw(NUMBER),
             )
@@ -125,7 +125,7 @@ def test_status(ledger, three):
     for t in range(1, 41):
         rows = here("a", included=t % 2 == 0, weight=0.5 * t, latency=t, reason=None if t % 2 == 0 else "late")
         rows += here("b") if t > 30 else away("b", reason="refused:norm" if t < 11 else "expired")
-        rows += [Presence("stranger", True, "not-listed")] if t == 7 else []
+        rows += [ClientInRound("stranger", True, "not-listed")] if t == 7 else []
         ledger.write_round("r", t, 10.0 * t, 10.0 * t + 5, 30.0, rows, {"accuracy": t / 100})
     ledger.finish_run("r", at=500.0)
     status = ledger.status("r")
@@ -144,7 +144,10 @@ def test_status(ledger, three):
 
 def test_not_finite_values_become_reasons(ledger, three):
     ledger.begin_run("r", "fedavg", {}, three)
-    rows = [Presence("a", True, None, math.nan), Presence("b", True, "error:why", -math.inf, math.nan, False, math.inf)]
+    rows = [
+        ClientInRound("a", True, None, math.nan),
+        ClientInRound("b", True, "error:why", -math.inf, math.nan, False, math.inf),
+    ]
     ledger.write_round("r", 1, 0.0, 1.0, math.inf, rows, {"accuracy": math.nan})
     with ledger.database.reading() as connection:
         stored = connection.exec_driver_sql("select client, reason, loss, weight, update_norm from presence").all()
@@ -166,7 +169,9 @@ def test_a_client_cannot_stop_a_round_by_its_words(ledger, three):
 
 def test_numpy_values(ledger):
     ledger.begin_run("r", "fedavg", {}, [Enrolled("a", np.int64(0), np.int32(3), np.float32(0.1))])
-    row = Presence("a", np.bool_(True), None, np.float32(0.5), np.float32(1), np.True_, np.float64(2), np.float32(3))
+    row = ClientInRound(
+        "a", np.bool_(True), None, np.float32(0.5), np.float32(1), np.True_, np.float64(2), np.float32(3)
+    )
     ledger.write_round("r", np.int64(1), np.float64(1), np.float64(2), np.float32(3), [row], {"loss": np.float32(0.5)})
     assert ledger.presence("r")[2].tolist() == [[True]]
     assert ledger.status("r").clients[0].latency == 3
@@ -215,7 +220,7 @@ def test_bad_rounds_change_nothing(ledger, three):
     ledger.write_round("r", 1, 0.0, 1.0, None, here("a"))
     bad = [
         ({"rows": here("a", "a")}, "listed only once"),
-        ({"rows": [Presence("b", False)]}, "reason = None: must be one of no-reply"),
+        ({"rows": [ClientInRound("b", False)]}, "reason = None: must be one of no-reply"),
         ({"rows": away("b", reason="tired")}, "must be one of no-reply"),
         ({"rows": here("")}, "rows.client = ''"),
         ({"began": math.nan}, "began = nan"),

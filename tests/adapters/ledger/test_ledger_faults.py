@@ -17,13 +17,13 @@ pytest.importorskip("sqlalchemy", reason="the ledger needs pip install 'fedtide[
 
 from sqlalchemy import event
 
-from fedtide.adapters.ledger import Enrolled, Ledger, Presence
+from fedtide.adapters.ledger import ClientInRound, Enrolled, Ledger
 from fedtide.errors import FedtideError, InvalidInput
 
 KILLED = """
 import sys, time
 from sqlalchemy import event
-from fedtide.adapters.ledger import Ledger, Presence
+from fedtide.adapters.ledger import Ledger, ClientInRound
 ledger = Ledger(sys.argv[1])
 
 def stall(connection, cursor, statement, *rest):
@@ -32,16 +32,16 @@ def stall(connection, cursor, statement, *rest):
         time.sleep(60)
 
 event.listen(ledger.database.engine, "after_cursor_execute", stall)
-rows = [Presence("a", False, "late"), Presence("b", True), Presence("c", True)]
+rows = [ClientInRound("a", False, "late"), ClientInRound("b", True), ClientInRound("c", True)]
 ledger.write_round("r", 1, 5.0, 6.0, None, rows, {"accuracy": 0.9})
 """
 
 WRITER = """
 import sys
-from fedtide.adapters.ledger import Ledger, Presence
+from fedtide.adapters.ledger import Ledger, ClientInRound
 with Ledger(sys.argv[1]) as ledger:
     for t in range(2, 22):
-        rows = [Presence(client, True, included=True) for client in "abc"]
+        rows = [ClientInRound(client, True, included=True) for client in "abc"]
         ledger.write_round("r", t, float(t), t + 0.5, None, rows, {"accuracy": 0.5})
         ledger.write_round("r", 1, 0.0, 0.5, None, rows, {"accuracy": 0.5})
 """
@@ -68,7 +68,7 @@ def one_line(raised, *words):
 def begun(place, three):
     ledger = Ledger(place)
     ledger.begin_run("r", "fedavg", {}, three)
-    ledger.write_round("r", 1, 0.0, 1.0, None, [Presence("a", True, included=True)], {"accuracy": 0.1})
+    ledger.write_round("r", 1, 0.0, 1.0, None, [ClientInRound("a", True, included=True)], {"accuracy": 0.1})
     return ledger
 
 
@@ -82,14 +82,14 @@ def test_killed_in_the_middle_of_a_round(place, three, where):
             process.send_signal(signal.SIGKILL)
             process.wait()
         assert ledger.status("r") == before
-        ledger.write_round("r", 1, 5.0, 6.0, None, [Presence("b", True)])  # no lock is left
+        ledger.write_round("r", 1, 5.0, 6.0, None, [ClientInRound("b", True)])  # no lock is left
     with Ledger(place) as ledger:
         assert ledger.presence("r")[2].tolist() == [[False, True, False]]
 
 
 def test_one_writes_while_another_reads(place, three):
     with begun(place, three) as ledger:
-        rows = [Presence(client, True, included=True) for client in "abc"]
+        rows = [ClientInRound(client, True, included=True) for client in "abc"]
         ledger.write_round("r", 1, 0.0, 0.5, None, rows, {"accuracy": 0.5})
         with python(WRITER, place) as process:
             looks = 0
@@ -163,7 +163,7 @@ def test_disk_full(tmp_path, three):
     path = tmp_path / "ledger.db"
     with begun(path, three) as ledger:
         before = ledger.status("r")
-        rows = [Presence(f"{number:0200}", False, "error:" + "x" * 490) for number in range(500)]
+        rows = [ClientInRound(f"{number:0200}", False, "error:" + "x" * 490) for number in range(500)]
         with ledger.database.engine.connect() as connection:
             pages = connection.exec_driver_sql("pragma page_count").scalar()
 

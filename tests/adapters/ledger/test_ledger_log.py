@@ -11,7 +11,7 @@ pytest.importorskip("sqlalchemy", reason="the ledger needs pip install 'fedtide[
 
 from sqlalchemy import insert
 
-from fedtide.adapters.ledger import Enrolled, Ledger, Presence, estimated, schema
+from fedtide.adapters.ledger import ClientInRound, Enrolled, Ledger, estimated, schema
 from fedtide.estimators import Bayesian, Discounted, Interval, Oracle
 from fedtide.types import Population
 
@@ -23,7 +23,7 @@ def write(ledger, run, matrix, clients="abc", began=None, at=0.0):
     count = len(matrix[0])
     ledger.begin_run(run, "fedavg", {}, [Enrolled(clients[k], k, 1, 1 / count) for k in range(count)], at=at)
     for t, row in enumerate(matrix):
-        rows = [Presence(clients[k], bool(there), None if there else "no-reply") for k, there in enumerate(row)]
+        rows = [ClientInRound(clients[k], bool(there), None if there else "no-reply") for k, there in enumerate(row)]
         start = 10.0 * t if began is None else began[t]
         ledger.write_round(run, t + 1, start, start + 8, None, rows)
 
@@ -61,7 +61,7 @@ def test_a_clock_set_back_ends_a_window(ledger):
 def test_runs_are_apart_and_strangers_are_left_out(ledger):
     write(ledger, "r", [[1]])
     write(ledger, "s", [[0, 1], [1, 0]], began=[50.0, 55.0])
-    ledger.write_round("r", 1, 0.0, 8.0, None, [Presence("a", True), Presence("x", True, "not-listed")])
+    ledger.write_round("r", 1, 0.0, 8.0, None, [ClientInRound("a", True), ClientInRound("x", True, "not-listed")])
     assert select(ledger, "availability_log") == [("a", 0.0, 8.0, "r"), ("a", 55.0, 63.0, "s"), ("b", 50.0, 55.0, "s")]
     assert select(ledger, "availability_windows") == [
         ("a", 0.0, 8.0, "r"),

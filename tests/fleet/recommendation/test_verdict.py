@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedtide.fleet.recommendation.findings import Candidate, Ended, Findings, Otherwise, Problem, Shorter
+from fedtide.fleet.recommendation.findings import Candidate, Ended, Findings, Otherwise, Shorter, TrainedProblem
 from fedtide.fleet.recommendation.limits import Burden, Constraints
 from fedtide.fleet.recommendation.page.words import answer, changes
 from fedtide.fleet.recommendation.scenarios import Described
@@ -129,7 +129,7 @@ def test_changes_are_told_against_the_reference():
 
 FOUND = Findings(
     kind="accuracy", rounds=9, seeds=4, trials=1, tuning_seeds=[0], evaluate_every=1, history=0,
-    fleet=Described("a log", 2, 2, 0, (), (), 9, 1800, 1.0, None, 0.0), problem=Problem("mine", False, 1, 1),
+    fleet=Described("a log", 2, 2, 0, (), (), 9, 1800, 1.0, None, 0.0), problem=TrainedProblem("mine", False, 1, 1),
     constraints=Constraints(), margin=0.005, verdict=Verdict("none", None, None, (), None, None, ()), methods=[],
     horizons=[], scenarios=[], relaxed=[], served_worst=[], edges={}, warnings=[], versions={}, hardware="",
 )  # fmt: skip

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from fedtide.adapters.ledger import Ledger, NoLedger, Presence, RoundStatus, Status
+from fedtide.adapters.ledger import ClientInRound, Ledger, NoLedger, RoundStatus, Status
 
 _ROUNDS = 10  # recent rounds to read: more than can be written between two reads
 _LINES = 6  # recent messages below the table
@@ -21,7 +21,7 @@ class Snapshot(NamedTuple):
     """A run's state according to its ledger."""
 
     status: Status
-    lines: dict[int, dict[str, Presence]]  # of recent rounds, by round and client
+    lines: dict[int, dict[str, ClientInRound]]  # of recent rounds, by round and client
 
     @property
     def round(self) -> RoundStatus | None:
@@ -29,7 +29,7 @@ class Snapshot(NamedTuple):
         return self.status.rounds[-1] if self.status.rounds else None
 
     @property
-    def last(self) -> dict[str, Presence]:
+    def last(self) -> dict[str, ClientInRound]:
         return self.lines.get(self.round.round, {}) if self.round else {}
 
 
@@ -221,7 +221,7 @@ def _columns(*headings: str) -> Table:
     return table
 
 
-def _outcome(row: Presence | None) -> str:
+def _outcome(row: ClientInRound | None) -> str:
     if row is None:
         return "–"
     if row.included:

@@ -31,7 +31,7 @@ class Request(NamedTuple):
     order: Order
 
 
-class Outcome(NamedTuple):
+class RequestOutcome(NamedTuple):
     """The outcome of a request: a reply, or the reason for its absence as in the ledger."""
 
     request: Request
@@ -109,7 +109,7 @@ class Exchange:
         self.grid, self.deadlines, self.poll, self.clock, self.sleep = grid, deadlines, poll, clock, sleep
         self._arrivals = Arrivals(grid, clock)
         self._open: dict[str, _Open] = {}
-        self._late: list[Outcome] = []
+        self._late: list[RequestOutcome] = []
         self._begun = clock()  # of the current call of `send`
         self._back = -np.inf  # when nodes have reconnected after an outage of SuperLink
 
@@ -121,13 +121,13 @@ class Exchange:
         """The public keys of connected nodes, which Flower has verified."""
         return {node.node_id: node.public_key for node in self.grid.get_nodes()}
 
-    def send(self, requests: Sequence[Request], seconds: float) -> list[Outcome]:
+    def send(self, requests: Sequence[Request], seconds: float) -> list[RequestOutcome]:
         """Sends all requests at once; returns when all replies have arrived, or after the given number of seconds.
 
         The server may need more time to fetch replies that are at SuperLink by then. These count as in time: the call
         continues as long as a reply is completed within every further deadline, up to the longest deadline.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[RequestOutcome] = []
         open_requests: dict[str, Request] = {}
         self._begun = now = self.clock()
         lives = self._lives(requests, seconds)
@@ -138,7 +138,7 @@ class Exchange:
                 light = request._replace(order=request.order._replace(arrays=(), shared={}, owed={}))
                 self._open[key] = _Open(light, now, seconds, now + life)
             else:
-                outcomes.append(Outcome(request, None, None, "no-reply:the message could not be sent"))
+                outcomes.append(RequestOutcome(request, None, None, "no-reply:the message could not be sent"))
         end, extended, over = now + seconds, False, False
         last = end  # when the last reply was completed after the deadline
         while open_requests:
@@ -156,9 +156,9 @@ class Exchange:
                 break
             if open_requests and not behind:
                 self.sleep(min(self.poll, max(end - now, 0.0)))
-        return outcomes + [Outcome(request, None, None, "no-reply") for request in open_requests.values()]
+        return outcomes + [RequestOutcome(request, None, None, "no-reply") for request in open_requests.values()]
 
-    def late_outcomes(self) -> list[Outcome]:
+    def late_outcomes(self) -> list[RequestOutcome]:
         """The outcomes of earlier requests since the last call; each once."""
         self._begun = np.inf  # no call of `send` is active: all replies are late
         self._pull()
@@ -193,7 +193,7 @@ class Exchange:
             self._back = self.clock() + waited
         return result
 
-    def _pull(self, announced: Collection[str] | None = None) -> list[tuple[str, Outcome]]:
+    def _pull(self, announced: Collection[str] | None = None) -> list[tuple[str, RequestOutcome]]:
         """New outcomes of open requests, each once; those of earlier calls of `send` are also kept as late.
 
         `announced`: only fetches announced replies to these requests."""
@@ -207,11 +207,11 @@ class Exchange:
                 continue  # a second reply to the same request, or a reply to none
             latency = self.clock() - one.sent
             if message is None or message.has_error():
-                outcome = Outcome(one.request, None, None, reason if message is None else _reason(message))
+                outcome = RequestOutcome(one.request, None, None, reason if message is None else _reason(message))
             else:
                 if one.sent > self._back:  # otherwise the delay is due to an outage of SuperLink
                     self.deadlines.observe(one.request.order.kind, latency, one.deadline)
-                outcome = Outcome(one.request, message, latency, None)
+                outcome = RequestOutcome(one.request, message, latency, None)
             outcomes.append((key, outcome))
             if one.sent < self._begun:
                 self._late.append(outcome)

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedtide.adapters.coordinator import Update
 from fedtide.adapters.flower.checks import ExpectedReply, Refused, guarded, outliers, update_of
-from fedtide.adapters.flower.exchange import Outcome
+from fedtide.adapters.flower.exchange import RequestOutcome
 from fedtide.adapters.flower.messages import Reply
 from fedtide.adapters.flower.settings import CheckSettings
 from fedtide.adapters.ledger import Enrolled
@@ -34,7 +34,7 @@ class LateUpdates:
         """Drops the models of old rounds."""
         self._models = {t: w for t, w in self._models.items() if t >= done - _OLD}
 
-    def keep(self, outcome: Outcome, opened: Callable[[Outcome], Reply], acknowledged: int) -> None:
+    def keep(self, outcome: RequestOutcome, opened: Callable[[RequestOutcome], Reply], acknowledged: int) -> None:
         """Keeps a late update, unless a newer one was used or it fails a check."""
         order = outcome.request.order
         if order.kind != "train" or order.round not in self._models:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedtide.adapters.flower.checks import Refused, opened
-from fedtide.adapters.flower.exchange import Exchange, Outcome, Request
+from fedtide.adapters.flower.exchange import Exchange, Request, RequestOutcome
 from fedtide.adapters.flower.messages import Order
 from fedtide.adapters.flower.settings import Settings
 from fedtide.adapters.ledger import Enrolled, Ledger, check_client
@@ -98,7 +98,7 @@ class Nodes:
         self._rejected = {node: why for node, why in self._rejected.items() if node in connected}
         return {client: node for node, client in self.clients.items() if node in connected}
 
-    def introduce(self, outcome: Outcome) -> None:
+    def introduce(self, outcome: RequestOutcome) -> None:
         """Processes the outcome of a hello request, in time or late."""
         node = outcome.request.node
         if outcome.message is None:
@@ -152,12 +152,12 @@ class Nodes:
         self.clients[node] = client
         self.examples[client] = examples
 
-    def _hello(self, nodes: Sequence[int]) -> list[Outcome]:
+    def _hello(self, nodes: Sequence[int]) -> list[RequestOutcome]:
         requests = [Request(node, Order("hello", nonce=secrets.token_hex(8))) for node in nodes]
         return self.exchange.send(requests, self.exchange.deadlines.seconds("hello"))
 
 
-def _identity(outcome: Outcome) -> tuple[str, int]:
+def _identity(outcome: RequestOutcome) -> tuple[str, int]:
     """(client, its number of examples) from the reply to a hello request."""
     assert outcome.message is not None
     reply = opened(outcome.message, outcome.request.order, _HELLO_BYTES)

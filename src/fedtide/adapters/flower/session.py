@@ -23,13 +23,13 @@ from fedtide.adapters.flower.checks import (
     sound,
     update_of,
 )
-from fedtide.adapters.flower.exchange import Outcome, Request
+from fedtide.adapters.flower.exchange import Request, RequestOutcome
 from fedtide.adapters.flower.late import LateUpdates
 from fedtide.adapters.flower.messages import Kind, Order, Reply, packed
 from fedtide.adapters.flower.roster import Nodes
 from fedtide.adapters.flower.settings import Settings, check_late, one_phase
 from fedtide.adapters.flower.state import ServerState
-from fedtide.adapters.ledger import Enrolled, Ledger, Presence
+from fedtide.adapters.ledger import ClientInRound, Enrolled, Ledger
 from fedtide.adapters.rounds import Round
 from fedtide.simulation.trees import named
 
@@ -42,12 +42,12 @@ Evaluate = Callable[[list[np.ndarray], Round], Mapping[str, float]]
 
 
 @dataclass
-class RoundRecord:
+class OpenRound:
     """A round's entry in the ledger, while the round is running."""
 
     round: int
     began: float
-    lines: list[Presence]  # by client
+    lines: list[ClientInRound]  # by client
     connected: dict[int, int]  # their nodes, by client
     deadline: float = 0.0
     unlisted: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Session:
         self._expected = ExpectedReply(self.shapes, exchanged, sends_rows(self.method), change)
         self._late = LateUpdates(self.settings.checks, self._expected, self.roster)
 
-    def round(self, t: int) -> RoundRecord:
+    def round(self, t: int) -> OpenRound:
         """Runs round t (from 0). The ledger is written before the checkpoint; if killed in between, t is repeated."""
         record, everyone = self._open(t), np.arange(len(self.roster))
         updates = self._train(record, record.connected) if self.one_phase else {}
@@ -98,7 +98,7 @@ class Session:
         self._rest(record)
         return record
 
-    def _open(self, t: int) -> RoundRecord:
+    def _open(self, t: int) -> OpenRound:
         """Starts a round with the connected clients; without `round_seconds`, waits until there are some."""
         numbers = {entry.client: entry.number for entry in self.roster}
         while True:
@@ -111,16 +111,16 @@ class Session:
         unlisted = sorted(client for client in connected if client not in numbers)
         for client in unlisted:
             log.warning("client %s is refused: it is not on the roster of run %s", client, self.settings.run)
-        record = RoundRecord(t, time.time(), self._lines(), asked, unlisted=unlisted)
+        record = OpenRound(t, time.time(), self._lines(), asked, unlisted=unlisted)
         for client, why in self.nodes.rejected().items():
             if client in numbers and numbers[client] not in asked:
                 record.update(numbers[client], reason=f"refused:{why}")
         return record
 
-    def _lines(self) -> list[Presence]:
-        return [Presence(entry.client, False, "not-listed") for entry in self.roster]
+    def _lines(self) -> list[ClientInRound]:
+        return [ClientInRound(entry.client, False, "not-listed") for entry in self.roster]
 
-    def _query(self, record: RoundRecord) -> dict[int, float]:
+    def _query(self, record: OpenRound) -> dict[int, float]:
         """Available clients, with their losses at the current model if the policy needs them."""
         needed = self.method.participation.needs_losses is not None
         read = lambda reply, k: loss_of(reply) if needed else 0.0  # noqa: E731
@@ -129,7 +129,7 @@ class Session:
             record.update(k, here=True, reason=None, loss=loss if needed else None)
         return losses
 
-    def _train(self, record: RoundRecord, asked: Mapping[int, int]) -> dict[int, Update]:
+    def _train(self, record: OpenRound, asked: Mapping[int, int]) -> dict[int, Update]:
         """The valid updates of the clients that sent one in time."""
         w, limits = self.coordinator.model, self.settings.checks
         if self.settings.late == "use":
@@ -145,7 +145,7 @@ class Session:
         return updates
 
     def _ask(
-        self, record: RoundRecord, kind: Kind, asked: Mapping[int, int], model: bool, read: Callable[[Reply, int], T]
+        self, record: OpenRound, kind: Kind, asked: Mapping[int, int], model: bool, read: Callable[[Reply, int], T]
     ) -> dict[int, T]:
         """What `read` returns for the replies that arrive in time. For other clients, the record gets the reason."""
         seconds = self.exchange.deadlines.seconds(kind)
@@ -174,7 +174,7 @@ class Session:
         self.exchange.deadlines.warn(kind)
         return results
 
-    def _opened(self, outcome: Outcome) -> Reply:
+    def _opened(self, outcome: RequestOutcome) -> Reply:
         assert outcome.message is not None
         order = outcome.request.order
         limit = most_bytes(self.settings.checks, self._expected, self.coordinator.start.nbytes)
@@ -200,7 +200,7 @@ class Session:
         return {name: leaf for name, leaf in row.items() if np.any(leaf)}
 
     def _finish(
-        self, record: RoundRecord, choice: Invitations, updates: dict[int, Update], late: dict[int, Update]
+        self, record: OpenRound, choice: Invitations, updates: dict[int, Update], late: dict[int, Update]
     ) -> None:
         before = self.coordinator.carry
         closing = self.coordinator.finish(choice, updates, late)
@@ -233,14 +233,14 @@ class Session:
                 self._late.keep(outcome, self._opened, self.clients.acknowledged.get(order.number, -1))
         self._late.drop_before(self.done)
 
-    def _refuse(self, record: RoundRecord, k: int, why: str) -> None:
+    def _refuse(self, record: OpenRound, k: int, why: str) -> None:
         # In one phase, a client without a valid reply is unavailable for the method.
         record.update(k, reason=f"refused:{why}", here=record.lines[k].here and not self.one_phase)
         log.warning("round %d, client %s: refused: %s", record.round + 1, self.roster[k].client, why)
 
     def _evaluated(self, t: int, asked: Mapping[int, int]) -> dict[str, float]:
         """Metrics of the new model, from clients and from the server's own function."""
-        record = RoundRecord(t, time.time(), self._lines(), dict(asked))
+        record = OpenRound(t, time.time(), self._lines(), dict(asked))
         metrics = summary(self._ask(record, "evaluate", asked, True, lambda reply, k: reply.numbers))
         if self.evaluate is not None:
             round = Round(self.method, t, shapes=self.shapes)
@@ -250,12 +250,12 @@ class Session:
         log.info("round %d: %s", t + 1, words or "no metrics")
         return metrics
 
-    def _write(self, record: RoundRecord, metrics: Mapping[str, float] | None = None) -> None:
+    def _write(self, record: OpenRound, metrics: Mapping[str, float] | None = None) -> None:
         times = record.began, time.time(), record.deadline or None
-        rows = record.lines + [Presence(client, False, "refused:not on the roster") for client in record.unlisted]
+        rows = record.lines + [ClientInRound(client, False, "refused:not on the roster") for client in record.unlisted]
         self.ledger.write_round(self.settings.run, record.round, *times, rows, dict(metrics or {}))
 
-    def _rest(self, record: RoundRecord) -> None:
+    def _rest(self, record: OpenRound) -> None:
         """Waits for the end of the round, unless it is the last, and times late replies meanwhile."""
         if record.round + 1 >= self.settings.rounds:
             return

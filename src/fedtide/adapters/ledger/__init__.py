@@ -35,17 +35,17 @@ except ModuleNotFoundError as _missing:
 
 from fedtide.adapters.ledger.book import Ledger
 from fedtide.adapters.ledger.opening import NoLedger
-from fedtide.adapters.ledger.records import Enrolled, LedgerRun, Presence, check_client
+from fedtide.adapters.ledger.records import ClientInRound, Enrolled, LedgerRun, check_client
 from fedtide.adapters.ledger.replay import estimated
 from fedtide.adapters.ledger.status import ClientStatus, RoundStatus, Status
 
 __all__ = [
+    "ClientInRound",
     "ClientStatus",
     "Enrolled",
     "Ledger",
     "LedgerRun",
     "NoLedger",
-    "Presence",
     "RoundStatus",
     "Status",
     "check_client",

@@ -13,9 +13,9 @@ from fedtide.adapters.ledger import schema
 from fedtide.adapters.ledger.opening import Database
 from fedtide.adapters.ledger.records import (
     LARGEST,
+    ClientInRound,
     Enrolled,
     LedgerRun,
-    Presence,
     check_client,
     checked_roster,
     checked_rows,
@@ -92,7 +92,7 @@ class Ledger:
         began: float,
         ended: float,
         deadline: float | None,
-        rows: Sequence[Presence],
+        rows: Sequence[ClientInRound],
         metrics: Mapping[str, float] | None = None,
     ) -> None:
         """Records a round, or replaces it; available clients are also `seen` at its end."""
@@ -138,14 +138,14 @@ class Ledger:
         with self.database.reading() as connection:
             return self._roster(connection, run)
 
-    def rows(self, run: str, first: int = 0) -> dict[int, dict[str, Presence]]:
+    def rows(self, run: str, first: int = 0) -> dict[int, dict[str, ClientInRound]]:
         """The rows of this and later rounds, by round and client."""
         columns = schema.presence.c
-        query = select(columns.round, *(columns[name] for name in Presence._fields)).filter_by(run=run)
-        rows: dict[int, dict[str, Presence]] = {}
+        query = select(columns.round, *(columns[name] for name in ClientInRound._fields)).filter_by(run=run)
+        rows: dict[int, dict[str, ClientInRound]] = {}
         with self.database.reading() as connection:
             for number, *row in connection.execute(query.where(columns.round >= first).order_by("round", "client")):
-                rows.setdefault(number, {})[row[0]] = Presence(*row)
+                rows.setdefault(number, {})[row[0]] = ClientInRound(*row)
         return rows
 
     def last_round(self, run: str) -> int | None:

@@ -22,7 +22,7 @@ class Enrolled(NamedTuple):
     importance: float
 
 
-class Presence(NamedTuple):
+class ClientInRound(NamedTuple):
     """A client in a round. `here`: it was available. `reason`: why not or, if it was, why its update was not used."""
 
     client: str
@@ -74,7 +74,7 @@ def checked_roster(roster: Sequence[Enrolled]) -> list[Enrolled]:
     return entries
 
 
-def checked_rows(rows: Sequence[Presence]) -> list[Presence]:
+def checked_rows(rows: Sequence[ClientInRound]) -> list[ClientInRound]:
     """The rows by client; with one order of locks, writers cannot deadlock."""
     checked = [_checked(row) for row in rows]
     _once("rows.client", checked)
@@ -92,7 +92,7 @@ def moment(field: str, value: Any) -> float:
     return float(number(field, value, allowed="a time in seconds since 1970"))
 
 
-def _checked(row: Presence) -> Presence:
+def _checked(row: ClientInRound) -> ClientInRound:
     here, reason = bool(row.here), _reason(row.reason)
     require(
         here or reason is not None, "reason", reason, f"one of {', '.join(REASONS)} for a client that was not available"
@@ -101,7 +101,7 @@ def _checked(row: Presence) -> Presence:
     if loss is None and row.loss is not None and reason is None:
         reason = f"refused:loss is {float(row.loss)}"
     numbers = finite(row.weight), bool(row.included), finite(row.update_norm), finite(row.latency)
-    return Presence(check_client(row.client, "rows.client"), here, reason, loss, *numbers)
+    return ClientInRound(check_client(row.client, "rows.client"), here, reason, loss, *numbers)
 
 
 def _reason(reason: str | None) -> str | None:
@@ -114,6 +114,6 @@ def _reason(reason: str | None) -> str | None:
     return f"{kind}{colon}{why}"[:LONGEST_REASON]
 
 
-def _once(field: str, rows: Sequence[Enrolled] | Sequence[Presence]) -> None:
+def _once(field: str, rows: Sequence[Enrolled] | Sequence[ClientInRound]) -> None:
     for client, times in Counter(row.client for row in rows).items():
         require(times == 1, field, client, "listed only once")

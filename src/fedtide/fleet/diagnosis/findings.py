@@ -31,7 +31,7 @@ class Rates(NamedTuple):
     high: Numbers
 
 
-class Curve(NamedTuple):
+class RecordedCurve(NamedTuple):
     """A statistic of the record over hours, hours of the day, or shares."""
 
     x: Numbers  # one more than values where they lie between edges
@@ -52,8 +52,8 @@ class RatesFigure(NamedTuple):
 class RunsFigure(NamedTuple):
     """Shares of runs that last longer than x hours."""
 
-    absences: Annotated[Curve, Earlier]
-    stays: Annotated[Curve, Earlier]
+    absences: Annotated[RecordedCurve, Earlier]
+    stays: Annotated[RecordedCurve, Earlier]
     rates: RatesFigure | None = None  # by age; None where no device has transitions enough
 
 
@@ -86,10 +86,10 @@ Figure = RatesFigure | RunsFigure | RecurrenceFigure | NumberFigure
 class Curves(NamedTuple):
     """The record among generated fleets."""
 
-    hourly: Annotated[Curve, Earlier]  # share of devices that are available, by hour of the day
-    stays: Annotated[Curve, Earlier]  # share that lasts longer than x hours
-    absences: Annotated[Curve, Earlier]
-    number: Annotated[Curve, Earlier]  # share of rounds, by the share of devices that are available
+    hourly: Annotated[RecordedCurve, Earlier]  # share of devices that are available, by hour of the day
+    stays: Annotated[RecordedCurve, Earlier]  # share that lasts longer than x hours
+    absences: Annotated[RecordedCurve, Earlier]
+    number: Annotated[RecordedCurve, Earlier]  # share of rounds, by the share of devices that are available
 
 
 class Clearest(NamedTuple):

@@ -8,11 +8,11 @@ from fedtide.fleet.diagnosis.contrasts import above, band, bands, likelihood_rat
 from fedtide.fleet.diagnosis.findings import (
     Alone,
     Clearest,
-    Curve,
     Decided,
     Name,
     Rates,
     RatesFigure,
+    RecordedCurve,
     RunsFigure,
     Undecided,
 )
@@ -133,12 +133,12 @@ def _tests(
     return alone, above(tests.share, tests.null), RatesFigure(np.sort(tests.p), *rates)
 
 
-def _lengths(recorded: np.ndarray, null: np.ndarray, hours: float) -> Curve:
+def _lengths(recorded: np.ndarray, null: np.ndarray, hours: float) -> RecordedCurve:
     known = int((~np.isnan(recorded)).sum())  # points, up to where runs are too few
     # Simulated fleets may have too few long runs to continue their curve, which is then constant.
     null = np.minimum.accumulate(np.nan_to_num(null[:, :known], nan=np.inf), 1)
     low, high = np.quantile(null, [0.025, 0.975], axis=0)
-    return Curve(np.arange(known) * hours, recorded[:known], low, high, null.mean(0))
+    return RecordedCurve(np.arange(known) * hours, recorded[:known], low, high, null.mean(0))
 
 
 def ages(here: np.ndarray, seen: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedtide.errors import require
 from fedtide.fleet.diagnosis.contrasts import bands
-from fedtide.fleet.diagnosis.findings import Check, Curve, Curves
+from fedtide.fleet.diagnosis.findings import Check, Curves, RecordedCurve
 from fedtide.fleet.diagnosis.rates import ages, runs, survival
 from fedtide.fleet.diagnosis.recurrence import autocorrelation
 from fedtide.fleet.diagnosis.together import independent, number_available, variance_ratio
@@ -169,7 +169,7 @@ def _check(name: str, values: list[float], fitted: bool) -> Check | None:
 def _curves(looked: list[_Look], slots: Slots) -> Curves:
     """Recorded, and low, mean and high of the generated: by hour, by length of a run, by share of available devices."""
 
-    def runs(curves: list[np.ndarray]) -> Curve:
+    def runs(curves: list[np.ndarray]) -> RecordedCurve:
         last = max(1, int((~np.isnan(curves[0])).sum()))
         # Beyond the observed lengths a survival curve is constant.
         held = [np.minimum.accumulate(np.nan_to_num(curve[:last], nan=np.inf)) for curve in curves]
@@ -185,6 +185,6 @@ def _curves(looked: list[_Look], slots: Slots) -> Curves:
     )
 
 
-def _compared(x: np.ndarray, curves: list[np.ndarray]) -> Curve:
+def _compared(x: np.ndarray, curves: list[np.ndarray]) -> RecordedCurve:
     low, mean, high = bands(np.stack(curves[1:]))
-    return Curve(x, curves[0], low, high, mean)
+    return RecordedCurve(x, curves[0], low, high, mean)

@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from fedtide.fleet.diagnosis.findings import Curve, NumberFigure, RecurrenceFigure
+from fedtide.fleet.diagnosis.findings import NumberFigure, RecordedCurve, RecurrenceFigure
 from fedtide.report.picture import draw_legend, grid
 from fedtide.report.svg import INK, colour
 
@@ -29,7 +29,7 @@ def against_chance(axes: Axes, y: float, value: float, low: float, high: float) 
         axes.plot([value], [y], "o" if inside else "D", color=colour(0 if inside else 1), ms=7 if inside else 6.5)
 
 
-def banded(axes: Axes, x: np.ndarray, curve: Curve | RecurrenceFigure | NumberFigure) -> None:
+def banded(axes: Axes, x: np.ndarray, curve: RecordedCurve | RecurrenceFigure | NumberFigure) -> None:
     """The record, and the range of what it is compared with."""
     axes.fill_between(x, curve.low, curve.high, color=INK, alpha=0.16, lw=0)
     axes.plot(x, curve.middle, color=INK, lw=1.1, ls=(0, (4, 2)), alpha=0.75)

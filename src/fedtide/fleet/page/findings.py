@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fedtide.fleet.diagnosis.findings import (
-    Curve,
     Diagnosis,
     Finding,
     NumberFigure,
     Rates,
     RatesFigure,
+    RecordedCurve,
     RecurrenceFigure,
     RunsFigure,
 )
@@ -222,7 +222,7 @@ def generated(diagnosis: Diagnosis) -> Picture | None:
     return picture("generated", alt, caption, (430 + 40, 760 + 40), paint)
 
 
-def _outside(curve: Rates | Curve) -> float:
+def _outside(curve: Rates | RecordedCurve) -> float:
     """The share of known points outside of the band."""
     known = np.isfinite(curve.recorded) & np.isfinite(curve.low)
     with np.errstate(invalid="ignore"):
@@ -230,8 +230,8 @@ def _outside(curve: Rates | Curve) -> float:
     return float(outside[known].mean()) if known.any() else 0.0
 
 
-def _hourly(axes: Axes, curve: Curve) -> None:
-    kept = Curve(*(values[np.isfinite(curve.recorded)] for values in curve))
+def _hourly(axes: Axes, curve: RecordedCurve) -> None:
+    kept = RecordedCurve(*(values[np.isfinite(curve.recorded)] for values in curve))
     banded(axes, kept.x + 0.5, kept)
     of_day(axes)
     axes.set_ylim(bottom=0)
@@ -239,7 +239,7 @@ def _hourly(axes: Axes, curve: Curve) -> None:
     axes.set_title("Share available, by hour", loc="left")
 
 
-def _shares(axes: Axes, curve: Curve) -> None:
+def _shares(axes: Axes, curve: RecordedCurve) -> None:
     banded(axes, (curve.x[:-1] + curve.x[1:]) / 2, curve)
     axes.set_xlim(0, curve.x[-1])
     axes.set_ylim(bottom=0)
@@ -248,10 +248,10 @@ def _shares(axes: Axes, curve: Curve) -> None:
     axes.set_title("Rounds, by share available", loc="left")
 
 
-def _survival(axes: Axes, curve: Curve, title: str) -> None:
+def _survival(axes: Axes, curve: RecordedCurve, title: str) -> None:
     """The share of runs that last longer than x hours, on a logarithmic scale, which shows the rare long ones."""
     x = curve.x
-    banded(axes, x, Curve(*(np.maximum(values, 1e-6) for values in curve)))
+    banded(axes, x, RecordedCurve(*(np.maximum(values, 1e-6) for values in curve)))
     axes.set_yscale("log")
     axes.set_ylim(_LEAST, 1.05)
     fixed_ticks(axes.yaxis, (0.01, 0.03, 0.1, 0.3, 1), PERCENT)

@@ -1,12 +1,12 @@
 """Availability processes of fitted fleets; importing this package registers `fleet` in the catalogue."""
 
-from fedtide.availability.catalogue import Entry, register
+from fedtide.availability.catalogue import CATALOGUE, ProcessEntry
 from fedtide.fleet.process.fleet import Fleet, fleet
 
 __all__ = ["Fleet", "fleet"]
 
-register(
-    Entry(
+CATALOGUE.add(
+    ProcessEntry(
         "fleet",
         fleet,
         {

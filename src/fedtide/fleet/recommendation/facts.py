@@ -14,21 +14,21 @@ from fedtide.fleet.recommendation.findings import (
     Findings,
     Otherwise,
     Outcome,
-    Problem,
     Relaxed,
     Shorter,
+    TrainedProblem,
 )
 from fedtide.fleet.recommendation.limits import Burden, Constraints, burden, refusal
-from fedtide.fleet.recommendation.runs import GENERATED, HORIZONS, RECORDED, Runs, Tuned
-from fedtide.fleet.recommendation.task import Task
+from fedtide.fleet.recommendation.runs import GENERATED, HORIZONS, RECORDED, Runs, TunedMethods
+from fedtide.fleet.recommendation.task import ComparisonTask
 from fedtide.fleet.recommendation.verdict import Ends, Verdict, against, decide
 from fedtide.simulation import describe
 
 
 def facts_of(
     model: FleetModel,
-    job: Task,
-    tuned: Tuned,
+    job: ComparisonTask,
+    tuned: TunedMethods,
     runs: Runs,
     constraints: Constraints,
     margin: float,
@@ -75,7 +75,7 @@ def facts_of(
         evaluate_every=run.evaluate_every,
         history=run.history,
         fleet=fleets.described(model, job.chosen),
-        problem=Problem(job.config.problem.name, job.stand_in, runs.parameters, parameters),
+        problem=TrainedProblem(job.config.problem.name, job.stand_in, runs.parameters, parameters),
         constraints=constraints,
         margin=margin,
         verdict=verdict,

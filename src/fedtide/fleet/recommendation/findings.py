@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 from fedtide.fleet.recommendation.limits import Burden, Constraints
 from fedtide.fleet.recommendation.scenarios import Described
-from fedtide.fleet.recommendation.verdict import Case, Verdict
+from fedtide.fleet.recommendation.verdict import CaseVerdict, Verdict
 from fedtide.methods import Facts
 from fedtide.statistics import Estimated, Metric
 
@@ -51,7 +51,7 @@ class Shorter(NamedTuple):
 
     share: float
     rounds: int
-    case: Case
+    case: CaseVerdict
 
 
 class Otherwise(NamedTuple):
@@ -59,7 +59,7 @@ class Otherwise(NamedTuple):
 
     name: str
     words: str
-    case: Case
+    case: CaseVerdict
 
 
 class Relaxed(NamedTuple):
@@ -67,7 +67,7 @@ class Relaxed(NamedTuple):
 
     constraint: str
     freed: list[str]
-    case: Case
+    case: CaseVerdict
     open: bool  # whether the comparison is inconclusive
 
 
@@ -83,7 +83,7 @@ class Device(NamedTuple):
     included: float  # share of the simulated rounds in which its update had weight
 
 
-class Problem(NamedTuple):
+class TrainedProblem(NamedTuple):
     """What was trained. `deployed`: parameters of the model that the constraints refer to."""
 
     name: str
@@ -103,7 +103,7 @@ class Findings(NamedTuple):
     evaluate_every: int
     history: int
     fleet: Described
-    problem: Problem
+    problem: TrainedProblem
     constraints: Constraints
     margin: float  # the smallest difference that matters, as a share of 1
     verdict: Verdict
@@ -138,7 +138,7 @@ def plain(value: Any) -> Any:
         return [plain(one) for one in value] if isinstance(value, list | tuple) else value
     data: dict[str, Any] = {}
     for key, one in value._asdict().items():
-        data |= plain(one) if isinstance(one, Case | Burden) else {key: plain(one)}
+        data |= plain(one) if isinstance(one, CaseVerdict | Burden) else {key: plain(one)}
     if isinstance(value, Ended):
         worst = zip(("worst_decile", "worst_low", "worst_high"), data.pop("worst").values(), strict=True)
         return data.pop("final") | dict(worst) | data

@@ -19,7 +19,7 @@ from fedtide.fleet.recommendation.findings import Findings, plain
 from fedtide.fleet.recommendation.limits import Constraints
 from fedtide.fleet.recommendation.page import page, words
 from fedtide.fleet.recommendation.runs import GENERATED, RECORDED, draw, evaluated, tune_all
-from fedtide.fleet.recommendation.task import SIMULATED, Task, configuration, task
+from fedtide.fleet.recommendation.task import SIMULATED, ComparisonTask, configuration, task
 from fedtide.fleet.recommendation.verdict import MARGIN, Confidence
 from fedtide.fleet.storage import load_model
 from fedtide.simulation.progress import Progress
@@ -163,7 +163,7 @@ def recommend(
     return Recommendation(findings, part, runs.ends, runs.rounds, runs.devices, tuned.tuning.trials)
 
 
-def _numbered(progress: Progress | None, what: str, job: Task) -> Progress:
+def _numbered(progress: Progress | None, what: str, job: ComparisonTask) -> Progress:
     """Adds the number of the method and of all methods, which show how much is left."""
     numbers = {label: f" ({i} of {len(job.experiment.methods)})" for i, label in enumerate(job.experiment.methods, 1)}
 

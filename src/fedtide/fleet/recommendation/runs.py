@@ -64,7 +64,7 @@ def drawn(rounds: np.ndarray, seeds: Sequence[int]) -> Drawn:
     return Drawn(rounds[order], np.asarray(seeds, np.uint32)[order], rounds.shape[-1])
 
 
-class Tuned(NamedTuple):
+class TunedMethods(NamedTuple):
     """The tuned methods."""
 
     tuning: Tuning
@@ -82,7 +82,7 @@ class Runs(NamedTuple):
     parameters: int
 
 
-def tune_all(config: Config, experiment: Experiment, progress: Progress) -> Tuned:
+def tune_all(config: Config, experiment: Experiment, progress: Progress) -> TunedMethods:
     """Every method of the configuration with the best of its trials, on fleets from the generator."""
     planned = plan(config, experiment)
     progress(next(iter(experiment.methods)), 0, planned.rounds * config.tune.trials)  # compiling takes a while
@@ -94,7 +94,7 @@ def tune_all(config: Config, experiment: Experiment, progress: Progress) -> Tune
         label: build_method(config, i, choice, experiment.problem.sizes)
         for i, (label, choice) in enumerate(choices.items())
     }
-    return Tuned(tuning, methods, choices)
+    return TunedMethods(tuning, methods, choices)
 
 
 def draw(settings: Mapping[str, Process], seeds: int, run: Run, progress: Progress) -> np.ndarray:

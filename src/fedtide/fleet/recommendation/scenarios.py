@@ -20,7 +20,7 @@ _LEARNABLE = ("regular", "seldom", "always")
 _FLAT = 0.05  # a daily cycle of a smaller range is not worth a comparison without it
 
 
-class Chosen(NamedTuple):
+class ChosenDevices(NamedTuple):
     """The simulated devices: client k is device `numbers[k]`."""
 
     numbers: np.ndarray
@@ -30,7 +30,7 @@ class Chosen(NamedTuple):
     others: int  # that could have been chosen as well
 
 
-def choose(model: FleetModel, count: int | None = None, seed: int = 0) -> Chosen:
+def choose(model: FleetModel, count: int | None = None, seed: int = 0) -> ChosenDevices:
     """The devices to simulate: all that are available at all, or a sample stratified by availability.
 
     A problem with one client for every device of the record uses all of them, in their order.
@@ -39,7 +39,7 @@ def choose(model: FleetModel, count: int | None = None, seed: int = 0) -> Chosen
     named = {kind: tuple(devices.filter(kind=kind)["device"].to_list()) for kind in ("never", "brief")}
     usable = np.flatnonzero(devices["kind"].is_in(_LEARNABLE).to_numpy())
     if count == devices.height:
-        return Chosen(np.arange(devices.height), devices, named["never"], named["brief"], 0)
+        return ChosenDevices(np.arange(devices.height), devices, named["never"], named["brief"], 0)
     learnable = len(usable)
     if learnable < 2:
         raise FedtideError(f"fleet: {learnable} devices were available and observed for a day or more; two are needed")
@@ -52,10 +52,10 @@ def choose(model: FleetModel, count: int | None = None, seed: int = 0) -> Chosen
         order = usable[np.argsort(devices["availability"].to_numpy()[usable], kind="stable")]
         rng = np.random.default_rng([seed, 0xF1EE7])
         usable = np.sort([rng.choice(stratum) for stratum in np.array_split(order, wanted)])
-    return Chosen(usable, devices[usable], named["never"], named["brief"], learnable - len(usable))
+    return ChosenDevices(usable, devices[usable], named["never"], named["brief"], learnable - len(usable))
 
 
-def part_of(model: FleetModel, chosen: Chosen) -> FleetModel:
+def part_of(model: FleetModel, chosen: ChosenDevices) -> FleetModel:
     """The fleet of the chosen devices only."""
     return model._replace(devices=chosen.table, record=model.record[:, chosen.numbers])
 
@@ -115,7 +115,7 @@ class Described(NamedTuple):
     unobserved: float  # share of the record
 
 
-def described(model: FleetModel, chosen: Chosen) -> Described:
+def described(model: FleetModel, chosen: ChosenDevices) -> Described:
     rounds, observed = len(model.record), model.record[:, chosen.numbers] >= 0
     begun = datetime.datetime.fromtimestamp(model.start, datetime.UTC)
     return Described(

@@ -30,12 +30,12 @@ SIMULATED = "fleet"
 """The folder of the simulated devices, next to the configuration that refers to it."""
 
 
-class Task(NamedTuple):
+class ComparisonTask(NamedTuple):
     """The comparison to make, and its devices."""
 
     config: Config
     experiment: Experiment  # its availability is replaced by the fleet's
-    chosen: fleets.Chosen
+    chosen: fleets.ChosenDevices
     seeds: int
     stand_in: bool  # no problem was given
     writable: bool  # a configuration can name the problem
@@ -50,7 +50,7 @@ def task(
     trials: int | None,
     seeds: int | None,
     seed: int,
-) -> Task:
+) -> ComparisonTask:
     """Builds the problem for the fleet's devices, and the candidates."""
     written, source, folder, own = _written(problem)
     run, tune = dict(written.get("run", {})), dict(written.get("tune", {}))
@@ -73,7 +73,7 @@ def task(
     config = from_tables(tables, source, folder)
     experiment = build(config, own)
     chosen = fleets.choose(model, len(experiment.problem.sizes), seed)
-    return Task(config, experiment, chosen, run["seeds"], problem is None, own is None)
+    return ComparisonTask(config, experiment, chosen, run["seeds"], problem is None, own is None)
 
 
 class _Written(NamedTuple):
@@ -114,7 +114,7 @@ def _candidates(methods: Sequence[str | Mapping[str, Any]]) -> list[dict[str, An
     return tables
 
 
-def configuration(job: Task, findings: Findings, choices: Mapping[str, MethodChoice]) -> str:
+def configuration(job: ComparisonTask, findings: Findings, choices: Mapping[str, MethodChoice]) -> str:
     """TOML for `fedtide run`: the recommended method as tuned, then the comparable ones."""
     verdict = findings.verdict
 

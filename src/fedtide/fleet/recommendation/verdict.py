@@ -51,7 +51,7 @@ class Verdict(NamedTuple):
         return self.recorded.level if self.recorded else ()
 
 
-class Case(NamedTuple):
+class CaseVerdict(NamedTuple):
     """The best method in another case, its advantage over the reference, and whether the recommendation changes."""
 
     best: str
@@ -163,12 +163,12 @@ def decide(ends: Ends, refused: Container[str], burdens: Mapping[str, Burden], f
     return Verdict(confidence, simplest, recorded.best, both, recorded, generated, tuple(below))
 
 
-def against(ends: Ends, among: Sequence[str], reference: str, setting: str, horizon: float = 1.0) -> Case | None:
+def against(ends: Ends, among: Sequence[str], reference: str, setting: str, horizon: float = 1.0) -> CaseVerdict | None:
     """The best method under a setting, compared with the reference; None where no method finished."""
     standing = ends.standing(among, setting, horizon)
     if standing is None:
         return None
-    return Case(
+    return CaseVerdict(
         standing.best,
         standing.level,
         standing.close,

@@ -13,7 +13,7 @@ from fedtide.report.maps import evenly
 from fedtide.report.picture import PERCENT, STEPS, Picture, level_lines, panel_heights, panels, picture
 from fedtide.report.svg import colour
 from fedtide.reproduce.page.heat import selected_classes
-from fedtide.reproduce.page.panels import MOST_PANELS, Row, legend, named, rows
+from fedtide.reproduce.page.panels import MOST_PANELS, PlottedMethod, legend, named, rows
 from fedtide.reproduce.results import CaseResult, Results
 from fedtide.reproduce.study import Study
 from fedtide.statistics import Metric
@@ -26,7 +26,7 @@ _NAMED_AT_ENDS = 9  # up to so many lines are labelled at their ends
 
 
 class _Line(NamedTuple):
-    row: Row
+    row: PlottedMethod
     curve: Curve
 
 

@@ -19,7 +19,7 @@ from fedtide.report.picture import (
     value_axis,
 )
 from fedtide.report.svg import INK, colour
-from fedtide.reproduce.page.panels import Row, brief, legend, named, rows
+from fedtide.reproduce.page.panels import PlottedMethod, brief, legend, named, rows
 from fedtide.reproduce.results import CaseResult, Level, Results
 from fedtide.reproduce.study import Study
 from fedtide.text import change, clean, short, value
@@ -30,7 +30,7 @@ _HEAD = 24  # pixels per case label
 
 
 class _End(NamedTuple):
-    row: Row
+    row: PlottedMethod
     level: Level
     gap: Level | None  # paired difference from the reference; None for the reference itself
 
@@ -116,7 +116,7 @@ def _dots(study: Study, results: Results) -> Picture:
 
 
 def _dots_of(
-    axes: Axes, drawn: list[tuple[float, Row, Level]], text: Callable[[float], str], zero: bool = False
+    axes: Axes, drawn: list[tuple[float, PlottedMethod, Level]], text: Callable[[float], str], zero: bool = False
 ) -> None:
     """Draws dots with whiskers; the values of published settings outside the limits are written at the edge."""
     low, high = _reach([(row, level) for _, row, level in drawn], zero)
@@ -134,7 +134,7 @@ def _dots_of(
         ).set_in_layout(False)  # fmt: skip
 
 
-def _reach(drawn: Sequence[tuple[Row, Level]], zero: bool) -> tuple[float, float]:
+def _reach(drawn: Sequence[tuple[PlottedMethod, Level]], zero: bool) -> tuple[float, float]:
     """Axis limits: all tuned methods, and published settings that are not far from them."""
     tuned = [end for row, level in drawn if not row.published for end in level.ends]
     tuned += [0.0] if zero else []
@@ -150,7 +150,7 @@ def _reach(drawn: Sequence[tuple[Row, Level]], zero: bool) -> tuple[float, float
 
 
 class _Line(NamedTuple):
-    row: Row
+    row: PlottedMethod
     points: list[tuple[float, _End]]  # (position on the axis, final result)
 
 
@@ -205,7 +205,7 @@ def _lines(study: Study, results: Results) -> list[_Line]:
     return list(lines.values())
 
 
-def _line(axes: Axes, row: Row, points: list[tuple[float, Level]], beside: float) -> None:
+def _line(axes: Axes, row: PlottedMethod, points: list[tuple[float, Level]], beside: float) -> None:
     """A line with whiskers, shifted by `beside` pixels so that the whiskers of similar methods do not overlap."""
     if not points:
         return

@@ -8,8 +8,8 @@ from fedtide.report.frame import Cell, page
 from fedtide.reproduce.claims import Judged, in_words
 from fedtide.reproduce.page import words as phrases
 from fedtide.reproduce.page.figures import pictures, slim
-from fedtide.reproduce.page.panels import Row, rows
-from fedtide.reproduce.results import MEASURES, CaseResult, Level, Measure, Results
+from fedtide.reproduce.page.panels import PlottedMethod, rows
+from fedtide.reproduce.results import MEASURES, CaseResult, Level, Results, RunMeasure
 from fedtide.reproduce.study import Study
 
 
@@ -18,7 +18,7 @@ class _Table(NamedTuple):
 
     title: str
     columns: list[str]
-    rows: list[tuple[Row, list[Cell]]]
+    rows: list[tuple[PlottedMethod, list[Cell]]]
     diverged: bool
 
 
@@ -66,7 +66,7 @@ def _table(study: Study, case: CaseResult) -> _Table:
     return _Table(words.clean(case.label), headings, lines, any(any(method.diverged) for method in case.methods))
 
 
-def _cells(fine: bool, measure: Measure, levels: Sequence[Level | None]) -> list[Cell]:
+def _cells(fine: bool, measure: RunMeasure, levels: Sequence[Level | None]) -> list[Cell]:
     """A column with its best value marked; `fine` adds a digit."""
     means = [level.mean for level in levels if level is not None]
     best = max(means) if measure.highest else min(means)

@@ -18,7 +18,7 @@ AS_PUBLISHED = "as published"
 MOST_PANELS = 12
 
 
-class Row(NamedTuple):
+class PlottedMethod(NamedTuple):
     """A method of a case, and how it is drawn."""
 
     method: MethodResult
@@ -34,11 +34,11 @@ class Row(NamedTuple):
         return DASHED if self.published else dash(self.colour)
 
 
-def rows(study: Study, case: CaseResult) -> list[Row]:
+def rows(study: Study, case: CaseResult) -> list[PlottedMethod]:
     """The methods of a case in the order in which they ran."""
     order, published = study.order, study.published
     colours = {label: order.index(owner) for label, owner in (dict(zip(order, order, strict=True)) | published).items()}
-    return [Row(m, colours.get(m.label, len(order)), m.label in published) for m in case.methods]
+    return [PlottedMethod(m, colours.get(m.label, len(order)), m.label in published) for m in case.methods]
 
 
 class Legend(NamedTuple):
@@ -65,7 +65,7 @@ class Legend(NamedTuple):
         draw_legend(figure, handles, narrow)
 
 
-def legend(study: Study, drawn: Sequence[Row], marker: str = "None") -> Legend:
+def legend(study: Study, drawn: Sequence[PlottedMethod], marker: str = "None") -> Legend:
     """The legend of a figure with these methods."""
     shown = {row.label for row in drawn}
     colours = {label: i for i, label in enumerate(study.order) if label in shown}

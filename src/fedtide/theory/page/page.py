@@ -50,7 +50,7 @@ def render(prediction: Prediction, about: Mapping[str, Any]) -> str:
     )
 
 
-class Row(NamedTuple):
+class PredictionRow(NamedTuple):
     """A method's numbers, as text."""
 
     name: str
@@ -69,13 +69,13 @@ def summary(prediction: Prediction) -> list[tuple[str, str, str, str, str]]:
     return [(row.name, row.misplaced, row.bias, row.error, row.largest) for row in rows]
 
 
-def _row(label: str, f: MethodPrediction) -> Row:
+def _row(label: str, f: MethodPrediction) -> PredictionRow:
     limit = (words.NOTHING,) * 2 if f.bias is None else (error(f.bias.error), error(f.bias.distance))
     end = ("diverges" if f.diverges else words.NOTHING, *(words.NOTHING,) * 3)
     if f.finite_path is not None:
         parts = f.finite_path.parts
         end = (error(f.finite_path.error[-1]), error(parts.convergence), error(parts.variance), parts.largest)
-    return Row(words.clean(label), words.percent(f.misplaced), *limit, *end)
+    return PredictionRow(words.clean(label), words.percent(f.misplaced), *limit, *end)
 
 
 def _notes(prediction: Prediction) -> list[tuple[str, str]]:

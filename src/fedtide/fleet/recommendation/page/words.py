@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from fedtide import text
 from fedtide.fleet.recommendation.findings import Findings
 from fedtide.fleet.recommendation.runs import GENERATED, RECORDED
-from fedtide.fleet.recommendation.verdict import Case
+from fedtide.fleet.recommendation.verdict import CaseVerdict
 from fedtide.statistics import Estimated, Metric
 from fedtide.text import change, clean, count, percent, size, spread, value
 
@@ -180,7 +180,7 @@ def changes(result: Findings) -> list[Change]:
 
 
 def _change(
-    result: Findings, kind: str, when: str, case: Case, before: str = "", inconclusive: bool | None = None
+    result: Findings, kind: str, when: str, case: CaseVerdict, before: str = "", inconclusive: bool | None = None
 ) -> Change:
     reference, best = result.verdict.reference, clean(case.best)
     if inconclusive is None:

@@ -41,6 +41,7 @@ ROWS: dict[str, dict[str, str]] = {
         "summaries": "tables of records",
         "statistics, work, schedules, files, tomls, rows, minimise": "one module each",
         "types": "what parts exchange",
+        "catalogue": "entries by name",
         "streams, errors, declared": "randomness, errors, facts",
     },
 }

@@ -6,8 +6,8 @@ import pytest
 from fedtide.fleet import Fleet, Lengths, Slots
 from fedtide.fleet.diagnosis.together import pair_correlation
 from fedtide.fleet.fitting.counts import DeviceCounts, Pairs
+from fedtide.fleet.fitting.fit import spread_out, stretched
 from fedtide.fleet.fitting.lengths import lengths, supported
-from fedtide.fleet.fitting.spread import spread_out, stretched
 from fedtide.fleet.model import Profile
 from fedtide.fleet.process.run_lengths import again, expected, law
 from fedtide.fleet.process.simulable import going_on, whole_runs

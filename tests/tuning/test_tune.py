@@ -1,5 +1,6 @@
 """Tuning: equal trials, on data of its own, from one program."""
 
+import dataclasses
 import itertools
 import tomllib
 from typing import NamedTuple
@@ -144,7 +145,7 @@ def test_test_data_are_never_looked_at(tuned, monkeypatch):
         names = ("x", "y", "sizes", "test_x", "test_sizes", "importance", "ridge", "model")
         return problems.Classification(**{name: getattr(problem, name) for name in names}, test_y=flipped)
 
-    monkeypatch.setitem(problems.CATALOGUE, "synthetic_leaf", entry._replace(build=other_tests))
+    monkeypatch.setitem(problems.CATALOGUE, "synthetic_leaf", dataclasses.replace(entry, build=other_tests))
     again = tune(loads(TUNED))
     assert again.trials.equals(tuned.trials)
     assert again.text == tuned.text

@@ -104,7 +104,7 @@ class Coordinator:
     def served(self) -> np.ndarray:
         """The model to evaluate and to return [d]."""
         with jax.default_device(self._cpu):
-            return np.asarray(_served(self.method, self.carry))
+            return np.asarray(_serve(self.method.server, self.carry.server, self.carry.w))
 
     @property
     def shared(self) -> Any:
@@ -228,6 +228,9 @@ def sends_rows(method: Method) -> bool:
     return type(method.solver).close is not Local.close
 
 
+_serve = jax.jit(calls.serve)
+
+
 @jax.jit
 def _start(method: Method, population: Population, w: Array) -> Carry:
     carry = initial(method, population, w)
@@ -261,8 +264,3 @@ def _settle(
 ) -> tuple[Carry, Any]:  # fmt: skip
     updates = with_round_rate(updates, method, population, seed, t, carry.solver.shared)
     return settle(method, carry, t, cohort, updates, before, after)
-
-
-@jax.jit
-def _served(method: Method, carry: Carry) -> Array:
-    return calls.serve(method.server, carry.server, carry.w)

@@ -6,7 +6,6 @@ depend on the other replicas of its program, so splitting seeds into blocks does
 rounding of a program may depend on its number of seeds, so by default all seeds of a method are one task.
 """
 
-import functools
 import importlib.util
 import logging
 import math
@@ -86,7 +85,14 @@ def simulate_on_ray(
             return ray.remote(function).options(max_retries=retries, **options).remote(*arguments)
 
         blocks = in_blocks(range(_count(config)), size)
-        report = functools.partial(_report, on_progress, folder, labels, blocks, config.run.rounds)
+
+        def report() -> None:
+            """Reports the progress of all methods that have begun, from their records."""
+            for number, label in enumerate(labels):
+                done = [rounds_done(place_of(folder, number, block, len(blocks))) for block in range(len(blocks))]
+                if number == 0 or any(d is not None for d in done):
+                    on_progress(label, of_all_seeds(blocks, (d or 0 for d in done)), config.run.rounds)
+
         until_closed.enter_context(held(folder, resume))  # by the driver; workers end with it
         first = submit(0, ray_tasks.prepare, spec, sharing, about or {}, resume)
         (plan,) = _results(ray, [first], lambda results: report())
@@ -96,7 +102,7 @@ def simulate_on_ray(
         earlier = facts["seconds"]
         # Block by block, and the methods of a block in order: workers of one machine then share compiled programs.
         jobs = [(number, block) for block in range(len(blocks)) for number in range(len(labels))]
-        counts = (len(jobs), len(labels), len(blocks), workers)
+        counts = len(jobs), len(labels), len(blocks), workers
         log.info("%d tasks: %d methods × %d blocks of seeds, %d at a time", *counts)
         tasks = [submit(_RETRIES, ray_tasks.run_block, spec, plan, number, block, size) for number, block in jobs]
         ended: set[int] = set()
@@ -176,16 +182,6 @@ def _value(ray: Any, task: Any) -> Any:
     if isinstance(value, ray_tasks.Failure):
         value.throw()
     return value
-
-
-def _report(
-    on_progress: Progress, folder: Path, labels: Sequence[str], blocks: Sequence[Sequence[int]], rounds: int
-) -> None:
-    """Reports the progress of all methods that have begun, from their records."""
-    for number, label in enumerate(labels):
-        done = [rounds_done(place_of(folder, number, block, len(blocks))) for block in range(len(blocks))]
-        if number == 0 or any(d is not None for d in done):
-            on_progress(label, of_all_seeds(blocks, (d or 0 for d in done)), rounds)
 
 
 def _check(share: Share) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import functools
-import inspect
 import logging
 import os
 import platform
@@ -25,11 +24,8 @@ from fedtide.simulation.cores import use_persistent_cache
 from fedtide.simulation.folder import begin
 from fedtide.simulation.run import MethodRun
 from fedtide.simulation.setup import Setup, fitted
-from fedtide.simulation.simulate import simulate
 
 SHARED = "the run's folder must be on storage that all machines of the cluster share"
-
-_OPTIONS = ("rounds", "seeds", "evaluate_every", "history", "record_clients", "chunk")
 
 
 class Spec(NamedTuple):
@@ -131,14 +127,12 @@ def _experiment(spec: Spec) -> tuple[Setup, dict[str, Method]]:
         where = f"{spec.folder}: not there on {platform.node()}"
         raise FedtideError(f"{where}: all machines of the cluster must see the configuration's folder")
     try:
-        experiment = build(loads(spec.text, spec.source, spec.folder))
+        config = loads(spec.text, spec.source, spec.folder)
+        experiment = build(config)
     except FedtideError as error:  # it could be built on the machine that started the run
         raise FedtideError(f"{error} (on {platform.node()}: files and data sets must be on every machine)") from error
     methods = {label: fitted(method, experiment.problem) for label, method in experiment.methods.items()}
-    given = inspect.signature(simulate).bind(experiment.problem, experiment.availability, methods, **experiment.options)
-    given.apply_defaults()
-    options = {name: given.arguments[name] for name in _OPTIONS}
-    return Setup(experiment.problem, experiment.availability, methods, **options), methods
+    return Setup(experiment.problem, experiment.availability, methods, **config.run.model_dump()), methods
 
 
 def _cores() -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from fedtide.cli import checking, data, deploy, fleet, predicting, reproducing, running, showing, tuning
+from fedtide.cli import data, deploy, fleet, preparing, reproducing, running, showing
 from fedtide.cli.faults import BAD_INPUT, STOPPED
 
 _Usage: Any = typer.BadParameter.__base__  # click's UsageError; newer versions of typer include their own click
@@ -56,9 +56,9 @@ for command in (
     running.run,
     running.resume,
     running.report,
-    tuning.tune,
-    checking.check,
-    predicting.theory,
+    preparing.tune,
+    preparing.check,
+    preparing.theory,
     showing.methods,
     showing.availability,
     showing.cite,

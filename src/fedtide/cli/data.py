@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.markup import escape
-from typer import Argument, Option
+from typer import Option
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import columns, given, show
+from fedtide.cli.layout import Argument, NoDefault, columns, given, show
 from fedtide.errors import FedtideError, InvalidInput
 from fedtide.text import count
 
@@ -25,7 +25,7 @@ app = typer.Typer()
 _ROWS = 24  # clients shown in the terminal
 _DEFAULT_CONCENTRATION = 0.3
 
-DataDir = Annotated[Path | None, Option(metavar="DIR", help="Folder to search first.", show_default=False)]
+DataDir = Annotated[Path | None, NoDefault(metavar="DIR", help="Folder to search first.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -54,7 +54,7 @@ def data(context: typer.Context, data_dir: DataDir = None) -> None:
 @app.command()
 def fetch(
     context: typer.Context,
-    names: Annotated[list[str], Argument(metavar="NAME…", help="Names of data sets.", show_default=False)],
+    names: Annotated[list[str], Argument(metavar="NAME…", help="Names of data sets.")],
     data_dir: Annotated[
         Path | None, Option(metavar="DIR", help="Folder for the files.", show_default="the user's cache")
     ] = None,
@@ -80,9 +80,7 @@ def fetch(
 @app.command("show")
 def show_holdings(
     context: typer.Context,
-    what: Annotated[
-        str, Argument(metavar="NAME|CONFIG.toml", help="A data set or a configuration.", show_default=False)
-    ],
+    what: Annotated[str, Argument(metavar="NAME|CONFIG.toml", help="A data set or a configuration.")],
     clients: Annotated[int, Option(min=1, help="Number of clients.")] = 20,
     partition: Annotated[str, Option(help="Partitioner that splits the samples.")] = "dirichlet",
     concentration: Annotated[
@@ -90,10 +88,10 @@ def show_holdings(
     ] = None,
     argument: Annotated[
         list[str] | None,
-        Option("--set", metavar="KEY=VALUE", help="Another argument of the partitioner, in TOML.", show_default=False),
+        NoDefault("--set", metavar="KEY=VALUE", help="Another argument of the partitioner, in TOML."),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of the partition.")] = 0,
-    out: Annotated[Path | None, Option(help="File for a figure: .svg, .png or .pdf.", show_default=False)] = None,
+    out: Annotated[Path | None, NoDefault(help="File for a figure: .svg, .png or .pdf.")] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Show how many samples of each class each client holds.
@@ -116,9 +114,8 @@ def show_holdings(
                 raise FedtideError(f"--{flag}: only for a data set; a configuration specifies its own partition")
             held = _of_configuration(Path(what), folder)
         else:
-            held = _of_data(
-                what, clients, partition, _arguments(partition, concentration, argument or []), seed, folder
-            )
+            arguments = _arguments(partition, concentration, argument or [])
+            held = _of_data(what, clients, partition, arguments, seed, folder)
         if out is not None:  # first, so that an invalid file name fails before anything is printed
             from fedtide.report.holdings import holdings, save
 
@@ -155,8 +152,8 @@ def _list(data_dir: Path | None) -> None:
             size = sum(remote.size for remote in entry.remotes)
             fetched = f"; {size / 1e6:,.0f} MB to download" if size else ""
             where = f"missing: {needs(entry)}{fetched}"
-        style = "[dim]{}[/]" if where.startswith("missing") else "{}"
-        table.add_row(entry.name, escape(entry.summary), style.format(escape(where)))
+        where = escape(where)
+        table.add_row(entry.name, escape(entry.summary), f"[dim]{where}[/]" if where.startswith("missing") else where)
     for name, path in own_sets(data_dir).items():
         table.add_row(escape(name), "your own .npz file", escape(str(path)))
     looked = columns("", "")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import command_line, show
+from fedtide.cli.layout import Argument, NoDefault, command_line, show
 from fedtide.errors import FedtideError
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -33,12 +33,12 @@ def deploy() -> None:
     """
 
 
-Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of the app.", show_default=False)]
+Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of the app.")]
 
 
 @app.command()
 def init(
-    folder: Annotated[Path, Argument(metavar="DIR", help="Folder; must be new or empty.", show_default=False)],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder; must be new or empty.")],
     method: Annotated[str, Option(help="Method: one of those listed by fedtide methods.")] = "ca_fed",
     framework: Annotated[
         Literal["numpy", "sklearn", "torch", "jax"], Option(help="Framework of the generated client functions.")
@@ -128,8 +128,7 @@ def up(
         if planned.done:
             typer.echo(f"Run {settings.run} resumes after round {planned.done}.")
         plain = Plain(settings.rounds, settings.evaluate_every, planned.done)
-        view: Any = Screen(settings.rounds) if sys.stdout.isatty() else plain
-        with view:
+        with Screen(settings.rounds) if sys.stdout.isatty() else plain as view:
             snapshot = run_deployment(planned, view)
         typer.echo(headline(snapshot, settings.rounds))
         typer.echo(f"Model: {settings.folder / 'model.safetensors'}")
@@ -140,9 +139,7 @@ def up(
 
 @app.command()
 def status(
-    place: Annotated[
-        str, Argument(metavar="DIR_OR_LEDGER", help="App folder, ledger.db or postgresql://…", show_default=False)
-    ],
+    place: Annotated[str, Argument(metavar="DIR_OR_LEDGER", help="App folder, ledger.db or postgresql://…")],
     run: Annotated[str | None, Option(help="Name of the run.", show_default="the most recent one")] = None,
     rounds: Annotated[int, Option(min=1, help="Number of recent rounds to show.")] = 10,
     watch: Annotated[bool, Option("--watch", help="Refresh every two seconds until Ctrl-C.")] = False,
@@ -170,8 +167,7 @@ def status(
                 return [headline(snapshot), "", client_table(snapshot), "", round_table(snapshot, rounds)]
 
             if not watch:
-                show(*parts())
-                return
+                return show(*parts())
             from rich.console import Console, Group
             from rich.live import Live
 
@@ -201,7 +197,7 @@ def node(context: typer.Context) -> None:
 
 @app.command()
 def gateway(
-    keys: Annotated[Path, Argument(metavar="KEYS", help="Folder of fedtide deploy keys.", show_default=False)],
+    keys: Annotated[Path, Argument(metavar="KEYS", help="Folder of fedtide deploy keys.")],
     superlink: Annotated[
         str, Option(metavar="HOST:PORT", help="Address of the SuperLink; must be loopback.")
     ] = "127.0.0.1:8000",
@@ -234,11 +230,9 @@ def gateway(
 @app.command()
 def keys(
     folder: Folder,
-    host: Annotated[list[str], Option(help="Host name or address of the server; may be repeated.", show_default=False)],
-    clients: Annotated[
-        int | None, Option(min=1, help="Number of clients; their ids are 0, 1, …", show_default=False)
-    ] = None,
-    names: Annotated[str | None, Option(metavar="A,B,…", help="Ids of the clients.", show_default=False)] = None,
+    host: Annotated[list[str], NoDefault(help="Host name or address of the server; may be repeated.")],
+    clients: Annotated[int | None, NoDefault(min=1, help="Number of clients; their ids are 0, 1, …")] = None,
+    names: Annotated[str | None, NoDefault(metavar="A,B,…", help="Ids of the clients.")] = None,
     days: Annotated[int, Option(min=1, help="Validity of the server's certificate, in days.")] = 365,
     port: Annotated[int, Option(min=1, max=65535, help="Port in the printed commands.")] = 8443,
 ) -> None:
@@ -264,15 +258,13 @@ def keys(
             raise FedtideError("give either --clients or --names")
         ids = [str(k) for k in range(clients)] if clients is not None else ids_of("--names", names or "")
         check_ids(ids, "--names")
-        place = folder / "keys"
-        taken = [path for path in paths(place, ids).clients.values() if path.exists()]
-        if taken:
-            raise FedtideError(f"{taken[0]}: exists, and keys are never overwritten; choose other names")
-        made = make_keys(place, ids, host, days)
+        for path in paths(folder / "keys", ids).clients.values():
+            if path.exists():
+                raise FedtideError(f"{path}: exists, and keys are never overwritten; choose other names")
+        made = make_keys(folder / "keys", ids, host, days)
         typer.echo(f"Authority: {made.ca} (keep {made.ca_key.name} offline)")
         typer.echo(f"Server: {made.certificate}, {made.key.name}")
-        typer.echo(f"Clients: {made.registered} ({len(ids)} new)")
-        typer.echo("")
+        typer.echo(f"Clients: {made.registered} ({len(ids)} new)\n")
         typer.echo(commands(made, host[0], port))
         typer.echo("# Or run all of the server with one command, which registers the clients and starts the run")
         typer.echo(f"fedtide deploy up {shlex.quote(str(folder))} --host 0.0.0.0 --port {port}")
@@ -289,10 +281,9 @@ def _ledger(place: str) -> str:
         raise FedtideError(f"{place}: neither an app folder nor a ledger")
     from fedtide.adapters.deploy.app import read_app
 
-    ledger = read_app(place).config.get("ledger")
-    if not ledger:
-        raise FedtideError(f"{place}: no run has started; start one with fedtide deploy up")
-    return str(ledger)
+    if ledger := read_app(place).config.get("ledger"):
+        return str(ledger)
+    raise FedtideError(f"{place}: no run has started; start one with fedtide deploy up")
 
 
 _NEEDS = {"flwr": "fedtide deploy needs Flower", "sqlalchemy": "the ledger needs SQLAlchemy"}

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
-from typer import Argument, Option
+from typer import Option
 
 from fedtide.cli import recommending
 from fedtide.cli.faults import explained
 from fedtide.cli.folders import check, made, require_vacant
-from fedtide.cli.layout import columns, command_line, show
+from fedtide.cli.layout import Argument, NoDefault, columns, command_line, show
 from fedtide.errors import FedtideError, InvalidInput
 
 if TYPE_CHECKING:
@@ -35,16 +35,14 @@ def fleet() -> None:
 
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(s|sec|m|min|h|hours?|minutes?|seconds?)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of a fitted fleet.", show_default=False)]
+Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of a fitted fleet.")]
 
 
 @app.command()
 def fit(
     context: typer.Context,
-    log: Annotated[
-        Path, Argument(metavar="LOG", help="CSV (also .gz), Parquet, JSON lines or a matrix.", show_default=False)
-    ],
-    out: Annotated[Path, Option(help="Folder for the model; must be new or empty.", show_default=False)],
+    log: Annotated[Path, Argument(metavar="LOG", help="CSV (also .gz), Parquet, JSON lines or a matrix.")],
+    out: Annotated[Path, NoDefault(help="Folder for the model; must be new or empty.")],
     round_length: Annotated[
         str | None, Option("--round", help="Length of a round: 90s, 10min, 1h.", show_default="chosen for the fleet")
     ] = None,
@@ -54,13 +52,13 @@ def fit(
     ] = None,
     column: Annotated[
         list[str] | None,
-        Option(metavar="OURS=THEIRS", help="Name of a column: device, start, end, time or state.", show_default=False),
+        NoDefault(metavar="OURS=THEIRS", help="Name of a column: device, start, end, time or state."),
     ] = None,
     where: Annotated[
-        list[str] | None, Option(metavar="COLUMN=VALUE", help="Keep only rows with this value.", show_default=False)
+        list[str] | None, NoDefault(metavar="COLUMN=VALUE", help="Keep only rows with this value.")
     ] = None,
     windows: Annotated[
-        Path | None, Option(help="Table with device, start, end: when each device was observed.", show_default=False)
+        Path | None, NoDefault(help="Table with device, start, end: when each device was observed.")
     ] = None,
     observed: Annotated[
         Literal["whole", "own"],
@@ -68,25 +66,20 @@ def fit(
     ] = "whole",
     gap: Annotated[
         str | None,
-        Option(
-            help="Silence after which a device counts as unavailable (heartbeats) or unobserved (polls), e.g. 5min.",
-            show_default=False,
+        NoDefault(
+            help="Silence after which a device counts as unavailable (heartbeats) or unobserved (polls), e.g. 5min."
         ),
     ] = None,
     zone: Annotated[str | None, Option(help="Time zone of the days, e.g. Europe/Paris.", show_default="UTC")] = None,
     origin: Annotated[
-        str | None, Option(help="Date of time 0 if the log counts from 0, e.g. 2026-01-29T18:00.", show_default=False)
+        str | None, NoDefault(help="Date of time 0 if the log counts from 0, e.g. 2026-01-29T18:00.")
     ] = None,
     unit: Annotated[
         Literal["s", "ms", "us", "ns"] | None,
         Option(help="Unit of numeric times.", show_default="inferred from their size"),
     ] = None,
-    on: Annotated[
-        list[str] | None, Option(help="A state that counts as available; may be repeated.", show_default=False)
-    ] = None,
-    off: Annotated[
-        list[str] | None, Option(help="A state that counts as unavailable; may be repeated.", show_default=False)
-    ] = None,
+    on: Annotated[list[str] | None, NoDefault(help="A state that counts as available; may be repeated.")] = None,
+    off: Annotated[list[str] | None, NoDefault(help="A state that counts as unavailable; may be repeated.")] = None,
     simulated: Annotated[int, Option(min=39, help="Number of simulated fleets for each test.")] = 199,
     seed: Annotated[int, Option(min=0, help="Seed of the simulated fleets.")] = 0,
 ) -> None:
@@ -126,10 +119,10 @@ def fit(
         from fedtide.text import duration
 
         require_vacant(out)
-        length = None if round_length is None else _seconds("--round", round_length)
+        length = _seconds("--round", round_length)
         parsed = read(
             log, form=form, columns=_pairs("--column", column), where=_pairs("--where", where), windows=windows,
-            gap=None if gap is None else _seconds("--gap", gap), observed=observed, zone=zone, origin=origin, unit=unit,
+            gap=_seconds("--gap", gap), observed=observed, zone=zone, origin=origin, unit=unit,
             on=tuple(on or ()), off=tuple(off or ()), round_seconds=length,
         )  # fmt: skip
         _tell_reading(parsed)
@@ -173,7 +166,7 @@ app.command()(recommending.recommend)
 
 @app.command()
 def example(
-    folder: Annotated[Path, Argument(metavar="DIR", help="Folder for the two files.", show_default=False)],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder for the two files.")],
     devices: Annotated[int, Option(help="Number of phones.")] = 60,
     days: Annotated[int, Option(help="Length of the log, in days.")] = 15,
     seed: Annotated[int, Option(min=0, help="Seed of the generated fleet.")] = 0,
@@ -187,9 +180,9 @@ def example(
     with explained():
         from fedtide.fleet import write_example
 
-        taken = [name for name in ("log.csv", "windows.csv") if (folder / name).exists()]
-        if taken:
-            raise FedtideError(f"{folder / taken[0]}: exists; choose another folder")
+        for path in (folder / "log.csv", folder / "windows.csv"):
+            if path.exists():
+                raise FedtideError(f"{path}: exists; choose another folder")
         log, windows = write_example(folder, devices, days, seed)
         typer.echo(f"Log: {log}")
         typer.echo(f"Observation windows: {windows}")
@@ -233,8 +226,10 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str] | None:
     return pairs or None
 
 
-def _seconds(option: str, text: str) -> int:
+def _seconds(option: str, text: str | None) -> int | None:
     """A length such as 90s, 10min or 1h in whole seconds."""
+    if text is None:
+        return None
     match = _LENGTH.fullmatch(text.strip().lower())
     seconds = 0.0 if match is None else float(match[1]) * _SECONDS[match[2][0]]
     if seconds < 1 or seconds != int(seconds):

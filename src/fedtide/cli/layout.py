@@ -1,5 +1,6 @@
 """Tables, text and command lines on the terminal."""
 
+import functools
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,9 +8,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
-from typer import Argument
 
-ConfigFile = Annotated[Path, Argument(metavar="CONFIG.toml", help="The configuration.", show_default=False)]
+# Parameters without a default value; older versions of typer would show "[default: None]".
+Argument = functools.partial(typer.Argument, show_default=False)
+NoDefault = functools.partial(typer.Option, show_default=False)
+
+ConfigFile = Annotated[Path, Argument(metavar="CONFIG.toml", help="The configuration.")]
+NewFolder = Annotated[Path | None, NoDefault(help="Folder for the results; must be new or empty.")]
 
 
 def columns(*headings: str, right: slice = slice(0)) -> Table:

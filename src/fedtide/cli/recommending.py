@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from typer import Argument, Option
+from typer import Option
 
 from fedtide.cli.faults import explained
 from fedtide.cli.folders import check, made
-from fedtide.cli.layout import columns, command_line, show
+from fedtide.cli.layout import Argument, columns, command_line, show
 from fedtide.errors import FedtideError, InvalidInput, number
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _UNITS = {"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 2**
 
 def recommend(
     context: typer.Context,
-    folder: Annotated[Path, Argument(metavar="DIR", help="Folder of a fitted fleet.", show_default=False)],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder of a fitted fleet.")],
     problem: Annotated[
         str | None,
         Option(metavar="NAME|TOML", help="The task: a built-in problem or a file.", show_default="a stand-in"),
@@ -137,10 +137,9 @@ def _tell(recommendation: "Recommendation", folder: Path) -> None:
     headings = ("recorded", "generated", f"vs {reference}" if reference else "", "worst tenth")
     table = columns("Method", *headings, "verdict", right=slice(1, 5))
     for row in summary(recommendation.findings):
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*map(escape, row))
     show(table, "")
-    conditions = changes(recommendation.findings)
-    if conditions:
+    if conditions := changes(recommendation.findings):
         typer.echo("What would change the answer:")
     for condition in conditions:
         typer.echo(f"- {condition.sentence} The answer {condition.outcome}.")

@@ -6,15 +6,15 @@ from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
-from typer import Argument, Option
+from typer import Option
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import columns, show
+from fedtide.cli.layout import Argument, columns, show
 from fedtide.errors import FedtideError
 
 
 def experiments(
-    name: Annotated[str | None, Argument(help="Name of an experiment.", show_default=False)] = None,
+    name: Annotated[str | None, Argument(help="Name of an experiment.")] = None,
 ) -> None:
     """List the published figures and tables that can be reproduced, or explain one of them.
 
@@ -24,10 +24,10 @@ def experiments(
       fedtide experiments ca_fed_fig1a
     """
     with explained():
-        if name is not None:
-            return _explain(name)
         from fedtide.reproduce import study
 
+        if name is not None:
+            return _explain(name)
         for paper, studies in study.by_paper().items():
             table = columns("", "", "")
             for key, one in studies.items():
@@ -37,9 +37,7 @@ def experiments(
 
 
 def reproduce(
-    names: Annotated[
-        list[str], Argument(metavar="NAME…", help="Experiments, or your own TOML files.", show_default=False)
-    ],
+    names: Annotated[list[str], Argument(metavar="NAME…", help="Experiments, or your own TOML files.")],
     scale: Annotated[
         Literal["smoke", "reduced", "paper"],
         Option(help="smoke: a quick test on embedded data; reduced: small real data sets; paper: as published."),
@@ -93,8 +91,8 @@ def reproduce(
             results.write(out / one.name / "results.json")
             table = columns("verdict", "claim", "published", "measured")
             for judged in claims:
-                claim = judged.claim
-                table.add_row(judged.verdict, *map(escape, (claim.says, claim.published, "; ".join(ours(judged)))))
+                cells = judged.claim.says, judged.claim.published, "; ".join(ours(judged))
+                table.add_row(judged.verdict, *map(escape, cells))
             show(table)
             typer.echo(f"Page: {page}")
 
@@ -107,11 +105,14 @@ def _explain(name: str) -> None:
     show(f"[bold]{escape(entry.figure)}: {escape(entry.title)}[/]", "", *map(escape, entry.about.strip().split("\n")))
     table = columns("", "")
     table.add_row("paper", escape(study.papers()[entry.paper].title) if entry.paper in study.papers() else entry.paper)
-    table.add_row("methods", escape(", ".join(study.label_of(m) for m in entry.methods)))
-    if entry.fixed:
-        table.add_row("as published", escape(", ".join(study.label_of(m) for m in entry.fixed)))
-    if entry.cases:
-        table.add_row("cases", escape(", ".join(case.label for case in entry.cases)))
+    listed = {
+        "methods": [study.label_of(m) for m in entry.methods],
+        "as published": [study.label_of(m) for m in entry.fixed],
+        "cases": [case.label for case in entry.cases],
+    }
+    for heading, labels in listed.items():
+        if labels:
+            table.add_row(heading, escape(", ".join(labels)))
     for scale, changes in entry.scales.items():
         table.add_row(f"--scale {scale}", escape(changes.note or "as published"))
     show("", table, "", "[bold]Claims[/]")

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from fedtide.cli.faults import explained
 from fedtide.cli.folders import require_vacant
-from fedtide.cli.layout import ConfigFile, command_line
+from fedtide.cli.layout import Argument, ConfigFile, NewFolder, command_line
 from fedtide.errors import FedtideError, require
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 Place = Literal["local", "ray"]
-Out = Annotated[Path | None, Option(help="Folder for the results; must be new or empty.", show_default=False)]
-Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of a run.", show_default=False)]
+Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of a run.")]
 
 
 def demo(
@@ -47,7 +46,7 @@ def demo(
 def run(
     context: typer.Context,
     config: ConfigFile,
-    out: Out = None,
+    out: NewFolder = None,
     on: Annotated[Place, Option(help="Where to compute: in this process or on a Ray cluster.")] = "local",
     seeds_per_task: Annotated[
         int | None,
@@ -189,16 +188,8 @@ def _simulate(
             from fedtide.adapters.ray import simulate_on_ray
 
             return simulate_on_ray(config, folder, share=share, resume=resume, progress=progress, about=about)
-        return simulate(
-            experiment.problem,
-            experiment.availability,
-            experiment.methods,
-            **experiment.options,
-            out=folder,
-            resume=resume,
-            progress=progress,
-            about=about,
-        )
+        parts = experiment.problem, experiment.availability, experiment.methods
+        return simulate(*parts, **experiment.options, out=folder, resume=resume, progress=progress, about=about)
 
 
 def _finish(result: "Result", folder: Path, baseline: str | None = None) -> None:

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,17 +9,16 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from typer import Argument
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import columns, show
+from fedtide.cli.layout import Argument, columns, show
 from fedtide.errors import FedtideError, did_you_mean
 
 _ROUNDS_IN_PICTURE = 72
 _BLOCKS = np.array([[" ", "▄"], ["▀", "█"]])  # [upper client available, lower client available]
 
 
-def methods(name: Annotated[str | None, Argument(help="Name of a method.", show_default=False)] = None) -> None:
+def methods(name: Annotated[str | None, Argument(help="Name of a method.")] = None) -> None:
     """List the methods, or explain one: equations, properties, arguments and reference.
 
     \b
@@ -29,10 +27,20 @@ def methods(name: Annotated[str | None, Argument(help="Name of a method.", show_
       fedtide methods ca_fed
     """
     with explained():
-        _list_methods() if name is None else _explain_method(name)
+        from fedtide import methods as catalogue
+
+        if name is not None:
+            return _explain_method(_find(catalogue.CATALOGUE, name))
+        table = columns("", "")
+        for purpose, entries in catalogue.by_purpose().items():
+            table.add_row(f"[bold]{purpose.capitalize()}[/]")
+            for entry in entries:
+                table.add_row(f"  {entry.name}", escape(entry.summary))
+            table.add_row()
+        show(table, "Equations, properties, arguments and reference of one: fedtide methods NAME")
 
 
-def availability(name: Annotated[str | None, Argument(help="Name of a process.", show_default=False)] = None) -> None:
+def availability(name: Annotated[str | None, Argument(help="Name of a process.")] = None) -> None:
     """List the availability processes, or explain one: arguments, an example and a plot of it.
 
     \b
@@ -51,7 +59,7 @@ def availability(name: Annotated[str | None, Argument(help="Name of a process.",
         show(table, "", "Arguments and an example of one: fedtide availability NAME")
 
 
-def cite(names: Annotated[list[str], Argument(metavar="NAME…", help="Names of methods.", show_default=False)]) -> None:
+def cite(names: Annotated[list[str], Argument(metavar="NAME…", help="Names of methods.")]) -> None:
     """Print the BibTeX entries of methods.
 
     \b
@@ -70,38 +78,31 @@ def _find(catalogue: dict[str, Any], name: str) -> Any:
     return catalogue[name]
 
 
-def _list_methods() -> None:
-    from fedtide.methods import by_purpose
+def _explain_method(entry: Any) -> None:
+    from fedtide.experiments import settings
 
-    table = columns("", "")
-    for purpose, entries in by_purpose().items():
-        table.add_row(f"[bold]{purpose.capitalize()}[/]")
-        for entry in entries:
-            table.add_row(f"  {entry.name}", escape(entry.summary))
-        table.add_row()
-    show(table, "Equations, properties, arguments and reference of one: fedtide methods NAME")
-
-
-def _explain_method(name: str) -> None:
-    from fedtide.methods import CATALOGUE
-
-    entry = _find(CATALOGUE, name)
     facts = entry.facts
+    wanted = {
+        "estimates of availability (π̂)": facts.needs_estimates,
+        "estimates of its correlation (λ̂)": facts.needs_correlation,
+        "losses before each round": facts.needs_losses,
+    }
     table = columns("", "")
     table.add_row("unbiased when", escape(facts.unbiased))
-    table.add_row("the server needs", _needs(facts))
+    table.add_row("the server needs", ", ".join(name for name, needed in wanted.items() if needed) or "only updates")
     table.add_row("server memory", facts.server_memory)
     extra = {"extra upload per client": facts.extra_up, "extra download per client": facts.extra_down}
     for heading, fact in {"client memory": facts.client_memory, **extra}.items():
         table.add_row(heading, "nothing" if fact == "–" else escape(fact))
     show(f"[bold]{escape(entry.title)}[/]", "", *_prose(entry.equations), "", table, "", _SYMBOLS, "")
     show(_meanings(entry), "")
-    _show_toml("[[methods]]", entry.name, _defaults(entry.build))
+    given = {name: p.default for name, p in settings(entry.build).items() if p.default is not inspect.Parameter.empty}
+    _show_toml("[[methods]]", entry.name, given)
     show("Any part can be replaced, for example:", "")
     typer.echo(
-        'solver = {name = "proximal", rate = 0.1, mu = 0.01}  # or estimator, participation, aggregation, server\n'
+        'solver = {name = "proximal", rate = 0.1, mu = 0.01}  # or estimator, participation, aggregation, server'
     )
-    show("[bold]Reference[/]", "")
+    show("", "[bold]Reference[/]", "")
     typer.echo(entry.bibtex)
 
 
@@ -142,16 +143,6 @@ def _local(work: Any) -> str:
     return toml({unit: count, "batch": work.batch})
 
 
-def _settings(build: Callable[..., Any]) -> Table:
-    from fedtide.experiments import settings
-    from fedtide.experiments.arguments import in_words
-
-    table = columns("argument", "type", "default")
-    for name, parameter in settings(build).items():
-        table.add_row(name, escape(in_words(parameter.annotation)), escape(_default(parameter)))
-    return table
-
-
 def _default(parameter: inspect.Parameter) -> str:
     from fedtide.experiments import as_written
     from fedtide.tomls import toml
@@ -169,27 +160,15 @@ def _show_toml(header: str, name: str, arguments: dict[str, Any]) -> None:
     typer.echo("\n".join((header, dumps({"name": name, **as_written(arguments)}, inline=True))))  # to copy: not wrapped
 
 
-def _defaults(build: Callable[..., Any]) -> dict[str, Any]:
-    from fedtide.experiments import settings
-
-    skipped = (None, inspect.Parameter.empty)
-    return {name: p.default for name, p in settings(build).items() if not any(p.default is s for s in skipped)}
-
-
-def _needs(facts: Any) -> str:
-    wanted = {
-        "estimates of availability (π̂)": facts.needs_estimates,
-        "estimates of its correlation (λ̂)": facts.needs_correlation,
-        "losses before each round": facts.needs_losses,
-    }
-    return ", ".join(name for name, needed in wanted.items() if needed) or "only updates"
-
-
 def _explain_process(entry: Any) -> None:
+    from fedtide.experiments import settings
+    from fedtide.experiments.arguments import in_words
+
     example = entry.build(**entry.example)
-    show(
-        f"[bold]{escape(entry.name)}[/]", "", *_prose(inspect.getdoc(entry.build) or ""), "", _settings(entry.build), ""
-    )
+    table = columns("argument", "type", "default")
+    for name, parameter in settings(entry.build).items():
+        table.add_row(name, escape(in_words(parameter.annotation)), escape(_default(parameter)))
+    show(f"[bold]{escape(entry.name)}[/]", "", *_prose(inspect.getdoc(entry.build) or ""), "", table, "")
     _show_toml("[availability]", entry.name, entry.example)
     rounds = min(_ROUNDS_IN_PICTURE, Console().width - 4)
     lines = _picture(example.sample(0, rounds))

@@ -109,6 +109,7 @@ def _row(log: Log, length: int, rounds: int) -> dict[str, float | int | bool | N
     slots = discretise(part, length)
     here, seen = int((slots.state == HERE).sum()), int(slots.observed.sum())
     share = here / seen if seen else None
+    correlation = count(slots.state).correlation()  # nan where a state has no next round
     return {
         "round_seconds": length,
         "rounds": slots.rounds,
@@ -117,7 +118,7 @@ def _row(log: Log, length: int, rounds: int) -> dict[str, float | int | bool | N
         "fleet": fleet,
         "available": share,
         "number": None if share is None else share * fleet,  # not observed does not mean unavailable
-        "correlation": _correlation(slots.state),
+        "correlation": None if np.isnan(correlation).all() else float(np.nanmedian(correlation)),
         "stay": _stay(part, 1000 * length),
         "away_rounds": _away(slots.state.T),
         "enough": slots.rounds >= _ENOUGH,
@@ -129,22 +130,11 @@ def _sample(log: Log, most: int) -> Log:
     place = pl.DataFrame({"device": kept.astype(np.uint32), "place": np.arange(most, dtype=np.uint32)})
 
     def only(table: pl.DataFrame) -> pl.DataFrame:
-        return (
-            table.join(place, on="device")
-            .select(pl.col("place").alias("device"), "start", "end")
-            .sort("device", "start")
-        )
+        return table.join(place, on="device").drop("device").rename({"place": "device"}).sort("device", "start")
 
     return log._replace(
         devices=tuple(log.devices[i] for i in kept), intervals=only(log.intervals), windows=only(log.windows)
     )
-
-
-def _correlation(state: np.ndarray) -> float | None:
-    """Median over the devices for which both states have a next round."""
-    found = count(state).correlation()
-    known = ~np.isnan(found)
-    return float(np.median(found[known])) if known.any() else None
 
 
 def _stay(log: Log, step: int) -> float | None:

@@ -15,12 +15,8 @@ from fedtide.errors import FedtideError, InvalidInput, did_you_mean, require
 from fedtide.files import write_text
 from fedtide.methods import CATALOGUE
 
-FRAMEWORKS = {
-    "numpy": ("fedtide[flower]",),
-    "sklearn": ("fedtide[flower]", "scikit-learn"),
-    "torch": ("fedtide[flower]", "torch==2.13.0"),
-    "jax": ("fedtide[flower]", "jax"),
-}
+# By framework: what its template needs in addition to Fedtide.
+FRAMEWORKS = {"numpy": [], "sklearn": ["scikit-learn"], "torch": ["torch==2.13.0"], "jax": ["jax"]}
 PROGRAM = "federation.py"
 _RATE = 0.5  # suits the model of the templates
 
@@ -76,7 +72,7 @@ def write_app(folder: Path | str, method: str, framework: str, clients: Sequence
         "method": method,
         "rate": _RATE,
         "clients": ",".join(clients),
-        "dependencies": ", ".join(f'"{name}"' for name in FRAMEWORKS[framework]),
+        "dependencies": ", ".join(f'"{name}"' for name in ["fedtide[flower]", *FRAMEWORKS[framework]]),
     }
     text = (templates / "pyproject.toml.txt").read_text("utf-8")
     for key, value in values.items():

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -16,7 +16,7 @@ from fedtide.adapters.deploy.app import App, check_ids
 from fedtide.adapters.deploy.keys import Keys, is_loopback, make_keys, paths
 from fedtide.adapters.deploy.local import LocalFederation, RunStatus
 from fedtide.adapters.deploy.playback import Playback, presence_of, process_of
-from fedtide.adapters.deploy.view import LedgerReader, Snapshot
+from fedtide.adapters.deploy.view import LedgerReader, Snapshot, View
 from fedtide.adapters.flower.settings import Settings
 from fedtide.adapters.ledger import Ledger
 from fedtide.errors import FedtideError, number
@@ -24,13 +24,6 @@ from fedtide.files import alone
 
 _STATUS_SECONDS = 20.0  # between two checks of the run's status, each of which takes two seconds of CPU time
 _POLL_SECONDS = 0.5
-
-
-class View(Protocol):
-    """Shows a running deployment."""
-
-    def say(self, line: str) -> None: ...
-    def show(self, snapshot: Snapshot | None, alive: Sequence[bool]) -> None: ...
 
 
 class Deployment(NamedTuple):
@@ -142,14 +135,13 @@ def run_deployment(planned: Deployment, view: View) -> Snapshot:
             run = federation.run(app.folder, planned.changes)
             view.say(f"run {settings.run} has started at {federation.address}")
             with Playback(federation, planned.presence, planned.seconds, planned.done, view.say) as playback:
-                return _watch(planned, federation, run, playback, reader, view, begun)
+                return _watch(planned, run, playback, reader, view, begun)
 
 
 def _watch(
-    planned: Deployment, federation: LocalFederation, run: int, playback: Playback, reader: LedgerReader, view: View,
-    begun: float,
-) -> Snapshot:  # fmt: skip
-    model = planned.settings.folder / "model.safetensors"
+    planned: Deployment, run: int, playback: Playback, reader: LedgerReader, view: View, begun: float
+) -> Snapshot:
+    federation, model = playback.federation, planned.settings.folder / "model.safetensors"
     pending: Future[RunStatus] | None = None
     warned = False
     next_check = time.monotonic() + _STATUS_SECONDS
@@ -166,7 +158,7 @@ def _watch(
                 if ended and model.exists() and model.stat().st_mtime >= begun:
                     return snapshot
                 warned = warned or _warned(snapshot, planned, view)
-            _check(federation, playback)
+            _check(playback)
             if pending is not None and pending.done():
                 status = pending.result()
                 if status.finished and not ended:
@@ -193,9 +185,11 @@ def _warned(snapshot: Snapshot, planned: Deployment, view: View) -> bool:
     return True
 
 
-def _check(federation: LocalFederation, playback: Playback) -> None:
+def _check(playback: Playback) -> None:
+    """Raises if playback or a process of the server has ended."""
     if playback.error is not None:
         raise FedtideError(f"availability cannot be simulated: {playback.error}") from playback.error
+    federation = playback.federation
     for name in federation.servers:
         if not federation.alive(name):
             raise FedtideError(f"{name} has ended: see {federation.folder / 'logs' / name}.log")

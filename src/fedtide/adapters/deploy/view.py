@@ -82,31 +82,24 @@ def round_line(snapshot: Snapshot, one: RoundStatus, rounds: int) -> str:
     others = [f"{client}: {row.reason or 'not selected'}" for client, row in lines.items() if not row.included]
     losses = [row.loss for row in lines.values() if row.loss is not None]
     reported = f"mean loss of clients {sum(losses) / len(losses):.3f}" if losses else "no losses"
-    parts = [f"used {', '.join(used) or 'none'}", *(_measured([one]) or [reported])]
-    parts.append(f"{one.ended - one.began:.1f} s")
-    head = f"round {one.round + 1} of {rounds}: {one.available} available; "
-    return head + "; ".join(parts) + (f"; others: {', '.join(others)}" if others else "")
+    parts = [f"round {one.round + 1} of {rounds}: {one.available} available", f"used {', '.join(used) or 'none'}"]
+    parts += [*(_measured([one]) or [reported]), f"{one.ended - one.began:.1f} s"]
+    return "; ".join([*parts, f"others: {', '.join(others)}"] if others else parts)
 
 
 def client_table(snapshot: Snapshot, alive: Sequence[bool] | None = None) -> Table:
     """A row per client. `alive`: whether each process is running."""
-    now = ("now",) if alive is not None else ()
-    shares = ("available", "used", "seconds", "reasons")
-    table = _columns("client", *now, "last round", "weight", "loss", *shares)
+    now = ["now"] if alive is not None else []
+    table = _columns("client", *now, "last round", "weight", "loss", "available", "used", "seconds", "reasons")
     for place, one in enumerate(snapshot.status.clients):
-        row = snapshot.last.get(one.client)
+        row = snapshot.last.get(one.client) or ClientInRound(one.client, False)
         up = alive and place < len(alive) and alive[place]
         running = ("[green]●[/] up" if up else "[dim]○ down[/]") if one.number is not None else ""
-        cells = [
-            _outcome(row),
-            _number(row.weight, 3) if row and row.included else "–",
-            _number(row.loss if row else None, 3),
-            f"{one.here:.0%}",
-            f"{one.included:.0%}",
-            _number(one.latency, 1),
-            _reasons(one.away, one.turned_down, row.reason if row else None),
-        ]
-        table.add_row(escape(one.client), *([running] if now else []), *cells)
+        measured = _number(row.weight if row.included else None, 3), _number(row.loss, 3)
+        shares = f"{one.here:.0%}", f"{one.included:.0%}", _number(one.latency, 1)
+        outcome = _outcome(row) if one.client in snapshot.last else "–"
+        reasons = _reasons(one.away, one.turned_down, row.reason)
+        table.add_row(escape(one.client), *([running] if now else []), outcome, *measured, *shares, reasons)
     return table
 
 
@@ -114,17 +107,11 @@ def round_table(snapshot: Snapshot, most: int = 10) -> Table:
     """The most recent rounds."""
     table = _columns("round", "available", "used", "loss", "accuracy", "deadline", "took", "ended")
     for one in snapshot.status.rounds[-most:]:
+        counts = str(one.round + 1), str(one.available), str(one.included)
+        metrics = (_number(one.metrics.get(name), 4) for name in ("loss", "accuracy"))
+        deadline = "–" if one.deadline is None else f"{one.deadline:.1f} s"
         ended = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.ended))
-        table.add_row(
-            str(one.round + 1),
-            str(one.available),
-            str(one.included),
-            _number(one.metrics.get("loss"), 4),
-            _number(one.metrics.get("accuracy"), 4),
-            "–" if one.deadline is None else f"{one.deadline:.1f} s",
-            f"{one.ended - one.began:.1f} s",
-            ended,
-        )
+        table.add_row(*counts, *metrics, deadline, f"{one.ended - one.began:.1f} s", ended)
     return table
 
 
@@ -185,32 +172,29 @@ class Screen:
         self._lines.append(f"{time.strftime('%H:%M:%S')} {line}")
 
     def show(self, snapshot: Snapshot | None, alive: Sequence[bool]) -> None:
-        if snapshot is not None and snapshot.round is not None:
-            before = self._snapshot.round if self._snapshot else None
-            if before is None or before.round < snapshot.round.round:
-                for client, row in snapshot.last.items():
-                    if (row.reason or "").startswith(("refused", "error")):
-                        self.say(f"round {snapshot.round.round + 1}, client {client}: {row.reason}")
+        before = self._snapshot.round if self._snapshot else None
+        last = snapshot.round if snapshot else None
+        if snapshot and last and (before is None or before.round < last.round):
+            for client, row in snapshot.last.items():
+                if (row.reason or "").startswith(("refused", "error")):
+                    self.say(f"round {last.round + 1}, client {client}: {row.reason}")
         self._snapshot, self._alive = snapshot, alive
         self._draw()
 
     def _draw(self) -> None:
-        elapsed = int(time.monotonic() - self._begun)
-        parts: list[Any] = [
-            f"[bold]{escape(headline(self._snapshot, self.rounds))}[/] · {elapsed // 60}:{elapsed % 60:02d}"
-        ]
+        minutes, seconds = divmod(int(time.monotonic() - self._begun), 60)
+        parts: list[Any] = [f"[bold]{escape(headline(self._snapshot, self.rounds))}[/] · {minutes}:{seconds:02d}"]
         if self._snapshot is not None:
             parts += ["", client_table(self._snapshot, self._alive or None)]  # processes on other machines are unknown
         elif self._alive:
             parts.append(f"{sum(self._alive)} of {len(self._alive)} client processes are running")
         else:
             parts.append("waiting for clients on other machines (see fedtide deploy keys)")
-        parts += [
-            "",
-            *(escape(line) for line in self._lines),
-            "[dim]Ctrl-C stops everything; finished rounds are kept.[/]",
-        ]
+        parts += ["", *map(escape, self._lines), "[dim]Ctrl-C stops everything; finished rounds are kept.[/]"]
         self._live.update(Group(*parts), refresh=True)
+
+
+View = Plain | Screen
 
 
 def _columns(*headings: str) -> Table:
@@ -221,9 +205,7 @@ def _columns(*headings: str) -> Table:
     return table
 
 
-def _outcome(row: ClientInRound | None) -> str:
-    if row is None:
-        return "–"
+def _outcome(row: ClientInRound) -> str:
     if row.included:
         return "[green]used[/]"
     return "[yellow]available[/]" if row.here else "[dim]unavailable[/]"
@@ -238,12 +220,10 @@ def _reasons(away: dict[str, int], turned_down: dict[str, int], last: str | None
 
 def _measured(rounds: Sequence[RoundStatus]) -> list[str]:
     """The latest metrics of the model."""
-    parts = []
-    for name in ("loss", "accuracy"):
-        value = next((one.metrics[name] for one in reversed(rounds) if one.metrics.get(name) is not None), None)
-        if value is not None:
-            parts.append(f"{name} {value:.3f}")
-    return parts
+    latest: dict[str, float | None] = {}
+    for one in rounds:
+        latest |= {name: value for name, value in one.metrics.items() if value is not None}
+    return [f"{name} {latest[name]:.3f}" for name in ("loss", "accuracy") if name in latest]
 
 
 def _number(value: float | None, digits: int) -> str:

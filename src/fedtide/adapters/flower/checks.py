@@ -75,11 +75,6 @@ def opened(message: Message, order: Order, limit: int) -> Reply:
     return reply
 
 
-def loss_of(reply: Reply) -> float:
-    """A finite loss."""
-    return _finite(reply, "loss")
-
-
 def update_of(reply: Reply, w: np.ndarray, expected: ExpectedReply, enrolled: int, limits: CheckSettings) -> Update:
     """The update in a train reply to the model w [d]; raises `Refused` if it is invalid. `enrolled`: the client's
     number of examples, 0 if unknown."""
@@ -95,7 +90,7 @@ def update_of(reply: Reply, w: np.ndarray, expected: ExpectedReply, enrolled: in
         raise Refused(f"{steps} steps")
     if enrolled and examples != enrolled:
         raise Refused(f"{examples} examples, enrolled with {enrolled}")
-    loss, rate = _finite(reply, "loss"), _finite(reply, "rate")
+    loss, rate = finite(reply, "loss"), finite(reply, "rate")
     parts = {name: _part(reply, name, like) for name, like in _wanted(expected).items()}
     mass = parts["mass"]
     if rate < 0 or (np.asarray(mass) < 0).any():
@@ -171,7 +166,8 @@ def _part(reply: Reply, name: str, like: Any) -> Any:
     return tree
 
 
-def _finite(reply: Reply, name: str) -> float:
+def finite(reply: Reply, name: str) -> float:
+    """A number of the reply, which must be finite."""
     value = reply.numbers.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST:
         raise Refused(f"a {name} of {value!r:.40}: must be a finite number, at most {_MOST:g} in size")

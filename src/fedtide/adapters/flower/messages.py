@@ -9,13 +9,6 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 
 Kind = Literal["hello", "here", "loss", "train", "evaluate"]
 
-TYPES: dict[Kind, str] = {
-    "hello": "query.hello",
-    "here": "query.here",
-    "loss": "query.loss",
-    "train": "train",
-    "evaluate": "evaluate",
-}
 # Named arrays besides the model: of an order, and of a train reply.
 _ORDER_PARTS, _REPLY_PARTS = ("shared", "owed"), ("before", "after", "message", "mass")
 
@@ -64,7 +57,8 @@ def order_message(order: Order, node: int, ttl: float) -> Message:
     header = {name: getattr(order, name) for name in _ORDER_HEADER}
     parts = {name: getattr(order, name) for name in _ORDER_PARTS}
     records = {"order": ConfigRecord(header)} | _arrays_of(order, parts)
-    return Message(RecordDict(records), node, TYPES[order.kind], ttl=ttl)
+    kind = order.kind if order.kind in ("train", "evaluate") else f"query.{order.kind}"
+    return Message(RecordDict(records), node, kind, ttl=ttl)
 
 
 def read_order(message: Message) -> Order:

@@ -15,8 +15,8 @@ from fedtide.adapters.flower.checks import (
     ExpectedReply,
     LostMemory,
     Refused,
+    finite,
     guarded,
-    loss_of,
     most_bytes,
     opened,
     outliers,
@@ -123,7 +123,7 @@ class Session:
     def _query(self, record: OpenRound) -> dict[int, float]:
         """Available clients, with their losses at the current model if the policy needs them."""
         needed = self.method.participation.needs_losses is not None
-        read = lambda reply, k: loss_of(reply) if needed else 0.0  # noqa: E731
+        read = lambda reply, k: finite(reply, "loss") if needed else 0.0  # noqa: E731
         losses = self._ask(record, "loss" if needed else "here", record.connected, needed, read)
         for k, loss in losses.items():
             record.update(k, here=True, reason=None, loss=loss if needed else None)

@@ -49,12 +49,7 @@ class Ledger:
         self.database.engine.dispose()
 
     def begin_run(
-        self,
-        run: str,
-        method: str,
-        config: Mapping[str, Any],
-        roster: Sequence[Enrolled],
-        at: float | None = None,
+        self, run: str, method: str, config: Mapping[str, Any], roster: Sequence[Enrolled], at: float | None = None
     ) -> None:
         """Records a run and its roster. If it exists with the same roster, it resumes with this configuration."""
         check_client(run, "run")
@@ -101,10 +96,8 @@ class Ledger:
         key = {"run": run, "round": whole("round", round, 0, LARGEST)}
         # A clock that was set back during the round must not stop the training.
         times = {"began": began, "ended": max(began, ended), "deadline": finite(deadline)}
-        measured = [
-            {**key, "name": check_client(name, "metrics"), "value": finite(value)}
-            for name, value in (metrics or {}).items()
-        ]
+        named = {check_client(name, "metrics"): finite(value) for name, value in (metrics or {}).items()}
+        measured = [{**key, "name": name, "value": value} for name, value in named.items()]
         with self.database.writing() as connection:
             self._check_run(connection, run)
             for table in (schema.presence, schema.metrics, schema.rounds):

@@ -79,10 +79,8 @@ class Status(NamedTuple):
 
 
 def read_status(connection: Connection, run: str, recent: int) -> Status:
-    of_run = {"run": run}
-
     def rows_of(query: Any, **more: Any) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in connection.execute(query, {**of_run, **more})]
+        return [tuple(row) for row in connection.execute(query, {"run": run, **more})]
 
     metrics: dict[int, dict[str, float | None]] = defaultdict(dict)
     for number, name, value in sorted(rows_of(_METRICS)):

@@ -55,19 +55,14 @@ def _day(found: Evidence) -> int:
 
 def conclude(name: Name, recorded: Recurrence, null: Recurrence, found: Evidence) -> Decided:
     # Short records bias the estimate as they do for simulated chains, whose correlation is known exactly.
-    by_chains = _by_chains(found, recorded.correlation.shape[1])
+    weight, correlation = found.seen.sum((0, 1)), steady(found).correlation
+    lags = np.arange(recorded.correlation.shape[1])
+    by_chains = np.array([(weight * correlation**lag).sum() / weight.sum() for lag in lags.tolist()])
     short = by_chains - null.correlation.mean(0)
     day, curve, chains = _day(found), recorded.correlation[0] + short, null.correlation + short
     value, at_day = float(curve[day]), chains[:, day]
     low, high = np.quantile(chains, [0.025, 0.975], axis=0)
     # Two-sided: a negative correlation a day later contradicts a chain as well.
-    figure = RecurrenceFigure(np.arange(len(curve)) * found.hours, curve, low, high, by_chains, day * found.hours)
+    figure = RecurrenceFigure(lags * found.hours, curve, low, high, by_chains, day * found.hours)
     higher = value > np.median(at_day)
     return Decided(name, value, band(at_day), apart(value, at_day), figure, higher=higher)
-
-
-def _by_chains(found: Evidence, lags: int) -> np.ndarray:
-    """Mean of λ_k^lag, weighted by observed rounds."""
-    weight = found.seen.sum((0, 1))
-    correlation = steady(found).correlation
-    return np.array([(weight * correlation**lag).sum() / weight.sum() for lag in range(lags)])

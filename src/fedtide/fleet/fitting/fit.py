@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from scipy.special import expit, logit
 from scipy.stats import hypergeom
 
 from fedtide.errors import require
@@ -15,13 +16,14 @@ from fedtide.fleet.fitting.habits import HIGHEST, Simulate, clock_without, habit
 from fedtide.fleet.fitting.lengths import laws_of, lengths
 from fedtide.fleet.fitting.population import MOST, population
 from fedtide.fleet.fitting.profile import profile
-from fedtide.fleet.fitting.spread import spread_out
 from fedtide.fleet.log import Account
 from fedtide.fleet.model import HABIT, FleetModel, Habits, Lengths, Profile
+from fedtide.fleet.process.run_lengths import bisection
 from fedtide.fleet.process.simulable import alternating
 from fedtide.fleet.slots import DAY, Slots
 
 PAIRS = ("off_off", "off_on", "on_off", "on_on")
+_MOST_STRETCH = 2.0  # largest factor of differences between devices
 _LEVEL = 0.01  # one-sided level at which a correlation counts as negative
 
 
@@ -71,6 +73,55 @@ def fit(slots: Slots, *, source: str = "", account: Account | None = None, seed:
         absences=runs[1] if runs else None,
         habits=own,
     )
+
+
+def stretched(value: np.ndarray, error: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Posterior means vary less than what they estimate: their deviations are scaled by √(1 + mean se² / var).
+
+    The estimates then vary as the truth does (constrained empirical Bayes). Reference: Ghosh, "Constrained Bayes
+    estimation with applications", JASA 1992.
+    """
+    spread = value[which].var() if which.sum() > 1 else 0.0
+    if spread < 1e-9:
+        return value
+    mean = value[which].mean()
+    factor = min(float(np.sqrt(1 + (error[which] ** 2).mean() / spread)), _MOST_STRETCH)
+    return np.where(which, mean + factor * (value - mean), value)
+
+
+def spread_out(
+    pi: np.ndarray, pi_se: np.ndarray, correlation: np.ndarray, correlation_se: np.ndarray, counts: DeviceCounts,
+    round_hours: float,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """π and τ (hours) of each device for a generator: stretched on the scales of logit π and log τ.
+
+    The level of π is such that the fleet is available as often as in the record, that of τ such that it changes
+    as often. Devices that were never available are unchanged.
+    """
+    ever = counts.here > 0
+    inner = np.clip(pi, 1e-6, 1 - 1e-6)
+    wide = stretched(logit(inner), pi_se / (inner * (1 - inner)), ever)
+    wanted = float(counts.here.sum())
+    shift = (
+        bisection(-0.5, 0.5, lambda x: float((counts.observed * expit(wide + x))[ever].sum()) < wanted)
+        if ever.any()
+        else 0
+    )
+    wide = np.where(ever, expit(wide + shift), pi)
+    lam = np.clip(correlation, 1e-9, 1 - 1e-9)
+    rate = -np.log(lam)
+    hours = np.exp(stretched(np.log(round_hours / rate), correlation_se / (lam * rate), ever))
+    pairs = counts.consecutive()
+    changes = pairs[1:3].sum()
+    if not changes:
+        return wide, hours
+    come = pairs.sum(0) * wide * (1 - wide)
+    level = bisection(  # larger differences are not due to the level
+        np.log(0.8),
+        np.log(1.25),
+        lambda x: 2 * (come * -np.expm1(-round_hours / (hours * np.exp(x)))).sum() > changes,
+    )
+    return wide, hours * np.exp(level)
 
 
 def _generator(

@@ -23,7 +23,8 @@ def profile(slots: Slots) -> tuple[Profile, tuple[str, ...]]:
     """
     seen = slots.observed
     hours, flat = slots.hours, np.zeros(24)
-    there, looked = _by_hour(slots, hours)
+    there = np.stack([(slots.state[hours == h] == HERE).sum(0) for h in range(24)])  # [24, N] rounds available
+    looked = np.stack([seen[hours == h].sum(0) for h in range(24)])  # [24, N] rounds observed
     total = looked.sum(1)
     share = np.where(total > 0, there.sum(1) / np.maximum(total, 1), np.nan)
     share_se = _error(there - np.nan_to_num(share)[:, None] * looked, total)
@@ -41,12 +42,6 @@ def profile(slots: Slots) -> tuple[Profile, tuple[str, ...]]:
     hour = _at_middles(slots, kept * relative, error)
     weekday, notes = _weekday(slots, clock, cells)
     return Profile(share, share_se, hour, weekday), notes
-
-
-def _by_hour(slots: Slots, hours: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[24, N] rounds available and rounds observed of each device, by hour."""
-    rows = [slots.state[hours == h] for h in range(24)]
-    return np.stack([(r == HERE).sum(0) for r in rows]), np.stack([(r >= 0).sum(0) for r in rows])
 
 
 def _error(deviation: np.ndarray, total: np.ndarray) -> np.ndarray:

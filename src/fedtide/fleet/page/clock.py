@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter
 
 from fedtide.fleet.fitting.habits import LEAST_DAYS
 from fedtide.fleet.model import FleetModel
-from fedtide.fleet.page.axes import NUMBERS, against_chance, of_day
+from fedtide.fleet.page.figures import NUMBERS, against_chance, of_day
 from fedtide.fleet.page.words import share
 from fedtide.fleet.process.waves import HARMONICS, balance, bent, waves
 from fedtide.fleet.slots import DAY, UNKNOWN

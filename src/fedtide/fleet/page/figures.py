@@ -12,8 +12,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from scipy import stats
 
+from fedtide.fleet.diagnosis.findings import NumberFigure, RecordedCurve, RecurrenceFigure
 from fedtide.fleet.model import FleetModel
-from fedtide.fleet.page.axes import HOURS
 from fedtide.fleet.page.words import hours, judged, share
 from fedtide.fleet.slots import DAY, HERE, UNKNOWN
 from fedtide.report.maps import evenly
@@ -35,6 +35,8 @@ from fedtide.report.picture import (
 from fedtide.report.svg import INK, colour
 from fedtide.text import count
 
+HOURS = FuncFormatter(lambda h, _: f"{h:g} h")
+NUMBERS = FuncFormatter(lambda x, _: f"{round(x, 9):g}".replace("-", "−"))
 _MOST = 300  # devices of the scatter
 _LEAST = 5  # regular devices, for a distribution to be drawn
 _KINDS = (("regular", "o", 0), ("seldom", "v", 1), ("always", "^", 2), ("brief", "D", 3))
@@ -197,3 +199,35 @@ def over_days(axes: Axes, model: FleetModel, most: int) -> None:
     axes.set_xticks(shown, names)
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("Day (ticks at midnight)" if model.zone is None else f"Midnight, {model.zone}")
+
+
+def of_day(axes: Axes) -> None:
+    axes.set_xlim(0, 24)
+    axes.set_xticks([0, 6, 12, 18, 24], [f"{h} h" for h in (0, 6, 12, 18, 24)])
+
+
+def against_chance(axes: Axes, y: float, value: float, low: float, high: float) -> None:
+    """A dot and, behind it, the range that chance gives; the dot changes its colour and shape outside of it."""
+    if np.isfinite(low) and np.isfinite(high):
+        axes.plot([low, high], [y, y], color=INK, alpha=0.22, lw=9, solid_capstyle="butt")
+    if np.isfinite(value):
+        inside = low <= value <= high
+        axes.plot([value], [y], "o" if inside else "D", color=colour(0 if inside else 1), ms=7 if inside else 6.5)
+
+
+def banded(axes: Axes, x: np.ndarray, curve: RecordedCurve | RecurrenceFigure | NumberFigure) -> None:
+    """The record, and the range of what it is compared with."""
+    axes.fill_between(x, curve.low, curve.high, color=INK, alpha=0.16, lw=0)
+    axes.plot(x, curve.middle, color=INK, lw=1.1, ls=(0, (4, 2)), alpha=0.75)
+    axes.plot(x, curve.recorded, color=colour(0), lw=1.9)
+    grid(axes, "y")
+
+
+def legend(figure: Figure, narrow: bool, band: str, middle: str) -> None:
+    """Of `banded`."""
+    handles = [
+        Line2D([], [], color=colour(0), lw=1.9, label="recorded"),
+        Line2D([], [], color=INK, lw=1.1, ls=(0, (4, 2)), alpha=0.75, label=middle),
+        Patch(color=INK, alpha=0.16, lw=0, label=band),
+    ]
+    draw_legend(figure, handles, narrow)

@@ -19,8 +19,7 @@ from fedtide.fleet.diagnosis.findings import (
 )
 from fedtide.fleet.diagnosis.words import Group, groups
 from fedtide.fleet.model import FleetModel
-from fedtide.fleet.page.axes import HOURS, NUMBERS, against_chance, banded, legend, of_day
-from fedtide.fleet.page.figures import over_days
+from fedtide.fleet.page.figures import HOURS, NUMBERS, against_chance, banded, legend, of_day, over_days
 from fedtide.report.picture import (
     PERCENT,
     STEPS,

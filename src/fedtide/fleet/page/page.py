@@ -31,6 +31,7 @@ def render(model: FleetModel, diagnosis: Diagnosis, advice: pl.DataFrame, about:
     }
     rounds, devices = model.record.shape
     folder = str(about.get("folder") or "my-fleet")
+    reasons = {found.sentence if found.holds is None else "" for found in diagnosis.findings}
     return page(
         "fedtide.fleet.page",
         "fleet.html",
@@ -53,7 +54,8 @@ def render(model: FleetModel, diagnosis: Diagnosis, advice: pl.DataFrame, about:
         members=lambda cluster: _names(model.devices[list(cluster.members)]),
         least=words.judged(model).sort("availability", "device").head(_MOST_LISTED).to_dicts(),
         diagnosis=diagnosis,
-        silent=_silent(diagnosis),
+        # Why the record cannot say anything, where that is one reason for all questions.
+        silent=reasons.pop() if len(reasons) == 1 else "",
         statistics=STATISTICS,
         advice=advice.to_dicts(),
         advised=advice_in_words(advice) if advice.height else [],
@@ -66,9 +68,3 @@ def _names(devices: pl.DataFrame) -> str:
     shown = [text.short(name, 28) for name in devices["device"].head(_MOST_NAMED)]
     more = devices.height - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
-
-
-def _silent(diagnosis: Diagnosis) -> str:
-    """Why the record cannot say anything, where that is one reason for all questions."""
-    reasons = {found.sentence if found.holds is None else "" for found in diagnosis.findings}
-    return reasons.pop() if len(reasons) == 1 else ""

@@ -15,8 +15,7 @@ from fedtide.errors import FedtideError, require, whole
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.process.normal import both_here
 from fedtide.fleet.process.replay import replay
-from fedtide.fleet.process.run_lengths import Again, again
-from fedtide.fleet.process.turns import TurnLevel, begin, lengths_of, turn, turns
+from fedtide.fleet.process.run_lengths import Again, TurnLevel, again, begin, lengths_of, turn, turns
 from fedtide.fleet.process.waves import Habitual, drawn
 from fedtide.streams import Stream
 from fedtide.types import State, part

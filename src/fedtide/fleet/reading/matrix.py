@@ -30,14 +30,11 @@ def is_matrix(table: SourceTable, columns: Mapping[str, str]) -> bool:
     if not names or "device" in columns or not table.head.height or some_form_fits(table.columns):
         return False
     known = [text for text in _MARKS if text is not None]
-    for name in names:
-        column = table.head[name].head(1000)
-        if (
-            column.dtype.is_nested()
-            or not column.cast(pl.String).str.strip_chars().str.to_lowercase().drop_nulls().is_in(known).all()
-        ):
-            return False
-    return True
+    return all(
+        not column.dtype.is_nested()
+        and column.cast(pl.String).str.strip_chars().str.to_lowercase().drop_nulls().is_in(known).all()
+        for column in table.head.select(names).head(1000).iter_columns()
+    )
 
 
 def read_matrix(

@@ -25,7 +25,7 @@ _MAGIC = {
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
 }
-
+_ENTRIES = {"", "0", "1", "-1", "0.0", "1.0", "-1.0", "true", "false", "nan"}  # of a matrix without a header
 _SQLITE = b"SQLite format 3\0"
 _VIEWS = ("availability_log", "availability_windows")  # of the ledger of a deployment
 
@@ -56,7 +56,7 @@ def open_source(source: Any, what: str = "source") -> SourceTable | Matrices:
         except (pl.exceptions.PolarsError, OSError) as error:
             raise FedtideError(f"{what}: the frame cannot be collected: {_line(error)}") from None
     if isinstance(source, pl.DataFrame):
-        return _typed("the frame", source.columns, source.height, lambda keep, at: source.select(keep).slice(at, _ROWS))
+        return _typed("the frame", source.lazy())
     if isinstance(source, np.ndarray):
         return Matrices("the array", {"state": source})
     if not isinstance(source, str | Path):
@@ -110,7 +110,7 @@ def _open_file(path: Path) -> SourceTable | Matrices:
                 f"{path}: {kind}is not supported; use CSV or JSON lines as UTF-8 (gz or not), or Parquet"
             )
     if head.startswith(b"PAR1"):
-        return _parquet(path)
+        return _typed(path.name, pl.scan_parquet(path))
     if head.startswith(b"\x93NUMPY"):
         return Matrices(path.name, {"state": np.load(path, allow_pickle=False)})
     if head.startswith(b"PK"):
@@ -121,22 +121,18 @@ def _open_file(path: Path) -> SourceTable | Matrices:
     return _text(path, lambda: path.open("rb"))
 
 
-def _parquet(path: Path) -> SourceTable:
-    scan = pl.scan_parquet(path)
-    columns = list(scan.collect_schema())
-    rows = scan.select(pl.len()).collect().item()
-    return _typed(path.name, columns, rows, lambda keep, at: scan.select(keep).slice(at, _ROWS).collect())
-
-
-def _typed(name: str, columns: list[str], rows: int, read: Callable[[list[str], int], pl.DataFrame]) -> SourceTable:
-    def blocks(keep: list[str]) -> Iterator[Block]:
-        for at in range(0, rows, _ROWS):
-            table = read(keep, at)
-            yield Block(1 + at + np.arange(table.height), table, [])
-
+def _typed(name: str, frame: pl.LazyFrame) -> SourceTable:
+    """A table whose columns have types. Lazy, so that only one block of a Parquet file is in memory."""
+    columns, rows = frame.collect_schema().names(), frame.select(pl.len()).collect().item()
     if not rows or not columns:
         raise FedtideError(f"{name}: a table without rows")
-    return SourceTable(name, columns, read(columns, 0).head(_HEAD_ROWS), blocks, "row")
+
+    def blocks(keep: list[str]) -> Iterator[Block]:
+        for at in range(0, rows, _ROWS):
+            table = frame.select(keep).slice(at, _ROWS).collect()
+            yield Block(1 + at + np.arange(table.height), table, [])
+
+    return SourceTable(name, columns, frame.head(_HEAD_ROWS).collect(), blocks, "row")
 
 
 def _text(path: Path, open_file: Callable[[], IO[bytes]]) -> SourceTable:
@@ -156,7 +152,7 @@ def _text(path: Path, open_file: Callable[[], IO[bytes]]) -> SourceTable:
     fields = csv_fields(lines[place], separator)
     if fields is None or "\0" in lines[place]:
         raise FedtideError(f"{path}: the first line is not a header: {first[:60]!r}")
-    headless = all(_is_entry(field) for field in fields)
+    headless = all(field.strip().lower() in _ENTRIES for field in fields)
     names = [str(i) for i in range(len(fields))] if headless else [field.strip() for field in fields]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(names) < 1000 else []
     if twice or len(set(names)) < len(names):
@@ -184,17 +180,12 @@ def _json(path: Path, open_file: Callable[[], IO[bytes]], begin: bytes) -> Sourc
 
 def _head(blocks: Iterator[Block], names: list[str]) -> pl.DataFrame:
     """The first rows, at most some thousands."""
-    parts, rows = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))], 0
+    head = pl.DataFrame(schema=dict.fromkeys(names, pl.String))
     for block in blocks:
-        parts.append(block.table)
-        rows += block.table.height
-        if rows >= _HEAD_ROWS:
+        head.extend(block.table)
+        if head.height >= _HEAD_ROWS:
             break
-    return pl.concat(parts)
-
-
-def _is_entry(field: str) -> bool:
-    return field.strip().lower() in {"", "0", "1", "-1", "0.0", "1.0", "-1.0", "true", "false", "nan"}
+    return head
 
 
 def _line(error: BaseException) -> str:

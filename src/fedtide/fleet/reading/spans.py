@@ -29,9 +29,7 @@ def merge(spans: Spans) -> tuple[Spans, np.ndarray, np.ndarray]:
     device, start, end = spans
     if not len(device):
         return spans, np.zeros(0, bool), np.zeros(0, bool)
-    reach = (
-        pl.DataFrame({"device": device, "end": end}).select(pl.col("end").cum_max().over("device"))["end"].to_numpy()
-    )
+    reach = spans.frame().select(pl.col("end").cum_max().over("device")).to_series().to_numpy()
     same = device[1:] == device[:-1]
     overlaps = np.concatenate([[False], same & (start[1:] < reach[:-1])])
     touches = np.concatenate([[False], same & (start[1:] == reach[:-1])])

@@ -99,9 +99,8 @@ def run_block(spec: Spec, plan: PreparedRun, number: int, block: int, size: int)
     own = {**describe.versions(), "backend": jax.default_backend()}
     for name, begun in {**plan.facts["versions"], "backend": plan.backend}.items():
         if own[name] != begun:
-            raise FedtideError(
-                f"{platform.node()} has {name} {own[name]}, another machine {begun}: results would differ"
-            )
+            here = f"{platform.node()} has {name} {own[name]}"
+            raise FedtideError(f"{here}, another machine {begun}: results would differ")
     blocks = in_blocks(setup.seed_list, size)
     share = setup.share(blocks[block], plan.most)
     label = list(methods)[number]

@@ -92,7 +92,7 @@ class Gradients(_WithEvaluation):
     `gradient(arrays, samples, round) -> (loss, gradients)`, the samples numbered 0 … examples − 1.
     """
 
-    def __init__(self, gradient: Gradient, loss: Loss | None, evaluate: Evaluate | None, examples: Examples):
+    def __init__(self, gradient: Gradient, loss: Loss | None, evaluate: Evaluate | None, examples: Examples | None):
         self._gradient, self._loss, self._evaluate, self._examples = gradient, loss, evaluate, examples
 
     def train(self, w: np.ndarray, round: Round, row: Any, shared: Any) -> Trained:
@@ -136,10 +136,8 @@ def ingredients(round: Round, row: Any, shared: Any) -> set[str]:
     method = round.method
     recipe = recipe_of(method.solver, row, shared)
     if recipe is None:
-        name = type(method.solver).__name__
-        raise FedtideError(
-            f"{title_of(method)}: {name} takes steps that a train function cannot; give gradient= instead of train="
-        )
+        why = f"{type(method.solver).__name__} takes steps that a train function cannot"
+        raise FedtideError(f"{title_of(method)}: {why}; give gradient= instead of train=")
     needed = {name for name, value in recipe._asdict().items() if value is not None}
     scheduled = not isinstance(innermost(method.solver).schedule, Constant)
     return needed | {"rate"} if "correction" in needed or method.aggregation.divides_by_mass or scheduled else needed
@@ -148,9 +146,8 @@ def ingredients(round: Round, row: Any, shared: Any) -> set[str]:
 def trained_by(round: Round, w: np.ndarray, w_k: np.ndarray, steps: int, loss: float, row: Any, shared: Any) -> Trained:
     """A train function's result in the form that the solver returns."""
     if round.losses and len(round.losses) != steps:
-        raise FedtideError(
-            f"round.factor was called {len(round.losses)} times in {steps} steps: must be called once per step"
-        )
+        called = f"{len(round.losses)} times in {steps} steps"
+        raise FedtideError(f"round.factor was called {called}: must be called once per step")
     solver = round.method.solver
     taken = _StepsTaken(innermost(solver), w_k, steps, round.losses)
     task = Task(np.int32(steps), lambda at, i: (at, at), np.int32(round.number))  # pyright: ignore

@@ -13,7 +13,7 @@ from rich.markup import escape
 from typer import Option
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import Argument, NoDefault, columns, given, show
+from fedtide.cli.layout import Argument, columns, given, optional, show
 from fedtide.errors import FedtideError, InvalidInput
 from fedtide.text import count
 
@@ -25,7 +25,7 @@ app = typer.Typer()
 _ROWS = 24  # clients shown in the terminal
 _DEFAULT_CONCENTRATION = 0.3
 
-DataDir = Annotated[Path | None, NoDefault(metavar="DIR", help="Folder to search first.")]
+DataDir = Annotated[Path | None, optional("Folder to search first.", metavar="DIR")]
 
 
 @app.callback(invoke_without_command=True)
@@ -55,9 +55,7 @@ def data(context: typer.Context, data_dir: DataDir = None) -> None:
 def fetch(
     context: typer.Context,
     names: Annotated[list[str], Argument(metavar="NAME…", help="Names of data sets.")],
-    data_dir: Annotated[
-        Path | None, Option(metavar="DIR", help="Folder for the files.", show_default="the user's cache")
-    ] = None,
+    data_dir: Annotated[Path | None, optional("Folder for the files.", "the user's cache", metavar="DIR")] = None,
 ) -> None:
     """Download data sets and verify their published checksums. Complete files are not downloaded again.
 
@@ -83,15 +81,13 @@ def show_holdings(
     what: Annotated[str, Argument(metavar="NAME|CONFIG.toml", help="A data set or a configuration.")],
     clients: Annotated[int, Option(min=1, help="Number of clients.")] = 20,
     partition: Annotated[str, Option(help="Partitioner that splits the samples.")] = "dirichlet",
-    concentration: Annotated[
-        float | None, Option(help="Concentration of a Dirichlet partition.", show_default="0.3")
-    ] = None,
+    concentration: Annotated[float | None, optional("Concentration of a Dirichlet partition.", "0.3")] = None,
     argument: Annotated[
         list[str] | None,
-        NoDefault("--set", metavar="KEY=VALUE", help="Another argument of the partitioner, in TOML."),
+        optional("Another argument of the partitioner, in TOML.", False, "--set", metavar="KEY=VALUE"),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of the partition.")] = 0,
-    out: Annotated[Path | None, NoDefault(help="File for a figure: .svg, .png or .pdf.")] = None,
+    out: Annotated[Path | None, optional("File for a figure: .svg, .png or .pdf.")] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Show how many samples of each class each client holds.

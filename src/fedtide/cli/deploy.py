@@ -12,7 +12,7 @@ import typer
 from typer import Option
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import Argument, NoDefault, command_line, show
+from fedtide.cli.layout import Argument, command_line, optional, show
 from fedtide.errors import FedtideError
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -71,11 +71,9 @@ def up(
     folder: Folder,
     clients: Annotated[
         str | None,
-        Option(metavar="N|NAMES", help="Clients to start on this machine.", show_default="those of the app, or 5"),
+        optional("Clients to start on this machine.", "those of the app, or 5", metavar="N|NAMES"),
     ] = None,
-    rounds: Annotated[
-        int | None, Option(min=1, help="Total number of rounds.", show_default="as set in the app")
-    ] = None,
+    rounds: Annotated[int | None, optional("Total number of rounds.", "as set in the app", min=1)] = None,
     availability: Annotated[
         str, Option(metavar="KIND", help="always, markov, phones, fleet:DIR or trace:FILE.")
     ] = "markov",
@@ -84,16 +82,12 @@ def up(
     ] = 20.0,
     seed: Annotated[
         int | None,
-        Option(min=0, help="Seed for the run and for the simulated availability.", show_default="as set in the app"),
+        optional("Seed for the run and for the simulated availability.", "as set in the app", min=0),
     ] = None,
-    run: Annotated[
-        str | None, Option(help="Name of the run; a new name starts a new run.", show_default="as set in the app")
-    ] = None,
+    run: Annotated[str | None, optional("Name of the run; a new name starts a new run.", "as set in the app")] = None,
     tls: Annotated[bool, Option("--tls", help="Use TLS and client keys on this machine, too.")] = False,
     host: Annotated[str, Option(help="Address that clients connect to; other machines need keys.")] = "127.0.0.1",
-    port: Annotated[
-        int | None, Option(min=1, max=65535, help="Port that clients connect to.", show_default="a free one")
-    ] = None,
+    port: Annotated[int | None, optional("Port that clients connect to.", "a free one", min=1, max=65535)] = None,
     telemetry: Annotated[bool, Option("--telemetry", help="Allow Flower's telemetry and update checks.")] = False,
 ) -> None:
     """Start a federation (Flower's processes and the clients) and run the app.
@@ -140,7 +134,7 @@ def up(
 @app.command()
 def status(
     place: Annotated[str, Argument(metavar="DIR_OR_LEDGER", help="App folder, ledger.db or postgresql://…")],
-    run: Annotated[str | None, Option(help="Name of the run.", show_default="the most recent one")] = None,
+    run: Annotated[str | None, optional("Name of the run.", "the most recent one")] = None,
     rounds: Annotated[int, Option(min=1, help="Number of recent rounds to show.")] = 10,
     watch: Annotated[bool, Option("--watch", help="Refresh every two seconds until Ctrl-C.")] = False,
 ) -> None:
@@ -230,9 +224,9 @@ def gateway(
 @app.command()
 def keys(
     folder: Folder,
-    host: Annotated[list[str], NoDefault(help="Host name or address of the server; may be repeated.")],
-    clients: Annotated[int | None, NoDefault(min=1, help="Number of clients; their ids are 0, 1, …")] = None,
-    names: Annotated[str | None, NoDefault(metavar="A,B,…", help="Ids of the clients.")] = None,
+    host: Annotated[list[str], Option(help="Host name or address of the server; may be repeated.", show_default=False)],
+    clients: Annotated[int | None, optional("Number of clients; their ids are 0, 1, …", min=1)] = None,
+    names: Annotated[str | None, optional("Ids of the clients.", metavar="A,B,…")] = None,
     days: Annotated[int, Option(min=1, help="Validity of the server's certificate, in days.")] = 365,
     port: Annotated[int, Option(min=1, max=65535, help="Port in the printed commands.")] = 8443,
 ) -> None:

@@ -11,7 +11,7 @@ from typer import Option
 from fedtide.cli import recommending
 from fedtide.cli.faults import explained
 from fedtide.cli.folders import check, made, require_vacant
-from fedtide.cli.layout import Argument, NoDefault, columns, command_line, show
+from fedtide.cli.layout import Argument, columns, command_line, optional, show
 from fedtide.errors import FedtideError, InvalidInput
 
 if TYPE_CHECKING:
@@ -42,44 +42,36 @@ Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of a fitted fleet.
 def fit(
     context: typer.Context,
     log: Annotated[Path, Argument(metavar="LOG", help="CSV (also .gz), Parquet, JSON lines or a matrix.")],
-    out: Annotated[Path, NoDefault(help="Folder for the model; must be new or empty.")],
+    out: Annotated[Path, Option(help="Folder for the model; must be new or empty.", show_default=False)],
     round_length: Annotated[
-        str | None, Option("--round", help="Length of a round: 90s, 10min, 1h.", show_default="chosen for the fleet")
+        str | None, optional("Length of a round: 90s, 10min, 1h.", "chosen for the fleet", "--round")
     ] = None,
     form: Annotated[
         Literal["intervals", "events", "heartbeats", "matrix"] | None,
-        Option(help="Format of the log.", show_default="inferred from the columns"),
+        optional("Format of the log.", "inferred from the columns"),
     ] = None,
     column: Annotated[
         list[str] | None,
-        NoDefault(metavar="OURS=THEIRS", help="Name of a column: device, start, end, time or state."),
+        optional("Name of a column: device, start, end, time or state.", metavar="OURS=THEIRS"),
     ] = None,
-    where: Annotated[
-        list[str] | None, NoDefault(metavar="COLUMN=VALUE", help="Keep only rows with this value.")
-    ] = None,
-    windows: Annotated[
-        Path | None, NoDefault(help="Table with device, start, end: when each device was observed.")
-    ] = None,
+    where: Annotated[list[str] | None, optional("Keep only rows with this value.", metavar="COLUMN=VALUE")] = None,
+    windows: Annotated[Path | None, optional("Table with device, start, end: when each device was observed.")] = None,
     observed: Annotated[
         Literal["whole", "own"],
         Option(help="Without --windows: observation lasts the whole log, or from a device's first to its last record."),
     ] = "whole",
     gap: Annotated[
         str | None,
-        NoDefault(
-            help="Silence after which a device counts as unavailable (heartbeats) or unobserved (polls), e.g. 5min."
-        ),
+        optional("Silence after which a device counts as unavailable (heartbeats) or unobserved (polls), e.g. 5min."),
     ] = None,
-    zone: Annotated[str | None, Option(help="Time zone of the days, e.g. Europe/Paris.", show_default="UTC")] = None,
-    origin: Annotated[
-        str | None, NoDefault(help="Date of time 0 if the log counts from 0, e.g. 2026-01-29T18:00.")
-    ] = None,
+    zone: Annotated[str | None, optional("Time zone of the days, e.g. Europe/Paris.", "UTC")] = None,
+    origin: Annotated[str | None, optional("Date of time 0 if the log counts from 0, e.g. 2026-01-29T18:00.")] = None,
     unit: Annotated[
         Literal["s", "ms", "us", "ns"] | None,
-        Option(help="Unit of numeric times.", show_default="inferred from their size"),
+        optional("Unit of numeric times.", "inferred from their size"),
     ] = None,
-    on: Annotated[list[str] | None, NoDefault(help="A state that counts as available; may be repeated.")] = None,
-    off: Annotated[list[str] | None, NoDefault(help="A state that counts as unavailable; may be repeated.")] = None,
+    on: Annotated[list[str] | None, optional("A state that counts as available; may be repeated.")] = None,
+    off: Annotated[list[str] | None, optional("A state that counts as unavailable; may be repeated.")] = None,
     simulated: Annotated[int, Option(min=39, help="Number of simulated fleets for each test.")] = 199,
     seed: Annotated[int, Option(min=0, help="Seed of the simulated fleets.")] = 0,
 ) -> None:
@@ -144,7 +136,7 @@ def fit(
 def report(
     context: typer.Context,
     folder: Folder,
-    out: Annotated[Path | None, Option(help="File for the page.", show_default="DIR/fleet.html")] = None,
+    out: Annotated[Path | None, optional("File for the page.", "DIR/fleet.html")] = None,
 ) -> None:
     """Print the findings on a fitted fleet and write its page again, e.g. after fleet.toml was edited.
 

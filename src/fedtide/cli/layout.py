@@ -9,12 +9,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-# Parameters without a default value; older versions of typer would show "[default: None]".
-Argument = functools.partial(typer.Argument, show_default=False)
-NoDefault = functools.partial(typer.Option, show_default=False)
+Argument = functools.partial(typer.Argument, show_default=False)  # else some versions show "[default: None]"
+
+
+def optional(help: str, default: str | bool = False, *flags: str, **more: Any) -> Any:
+    """An option that is None unless it is given; `default` says what is done then."""
+    return typer.Option(*flags, help=help, show_default=default, **more)
+
 
 ConfigFile = Annotated[Path, Argument(metavar="CONFIG.toml", help="The configuration.")]
-NewFolder = Annotated[Path | None, NoDefault(help="Folder for the results; must be new or empty.")]
+NewFolder = Annotated[Path | None, optional("Folder for the results; must be new or empty.")]
 
 
 def columns(*headings: str, right: slice = slice(0)) -> Table:

@@ -10,7 +10,7 @@ from typer import Option
 
 from fedtide.cli.faults import explained
 from fedtide.cli.folders import check, made
-from fedtide.cli.layout import Argument, columns, command_line, show
+from fedtide.cli.layout import Argument, columns, command_line, optional, show
 from fedtide.errors import FedtideError, InvalidInput, number
 
 if TYPE_CHECKING:
@@ -24,34 +24,30 @@ def recommend(
     folder: Annotated[Path, Argument(metavar="DIR", help="Folder of a fitted fleet.")],
     problem: Annotated[
         str | None,
-        Option(metavar="NAME|TOML", help="The task: a built-in problem or a file.", show_default="a stand-in"),
+        optional("The task: a built-in problem or a file.", "a stand-in", metavar="NAME|TOML"),
     ] = None,
-    rounds: Annotated[int | None, Option(help="Number of training rounds.", show_default="200")] = None,
-    methods: Annotated[str | None, Option(metavar="A,B,…", help="Candidate methods.", show_default="eight")] = None,
+    rounds: Annotated[int | None, optional("Number of training rounds.", "200")] = None,
+    methods: Annotated[str | None, optional("Candidate methods.", "eight", metavar="A,B,…")] = None,
     client_memory: Annotated[
-        str | None, Option(metavar="SIZE", help="Memory per device between rounds.", show_default="unlimited")
+        str | None, optional("Memory per device between rounds.", "unlimited", metavar="SIZE")
     ] = None,
-    server_memory: Annotated[
-        str | None, Option(metavar="SIZE", help="Memory of the server.", show_default="unlimited")
-    ] = None,
+    server_memory: Annotated[str | None, optional("Memory of the server.", "unlimited", metavar="SIZE")] = None,
     extra_messages: Annotated[
         int | None,
-        Option(metavar="N", help="Extra messages per client per round.", show_default="unlimited"),
+        optional("Extra messages per client per round.", "unlimited", metavar="N"),
     ] = None,
     floor: Annotated[
         float | None,
-        Option(metavar="SHARE", help="Minimum accuracy of the worst-served tenth of the devices.", show_default="0"),
+        optional("Minimum accuracy of the worst-served tenth of the devices.", "0", metavar="SHARE"),
     ] = None,
     margin: Annotated[
         float, Option(metavar="POINTS", help="Smallest difference that matters; below it the simplest method wins.")
     ] = 0.5,
     worth: Annotated[str | None, Option(hidden=True)] = None,
-    parameters: Annotated[
-        int | None, Option(help="Number of parameters of your model.", show_default="that of the problem")
-    ] = None,
-    trials: Annotated[int | None, Option(help="Number of settings to try for each method.", show_default="16")] = None,
-    seeds: Annotated[int | None, Option(help="Number of runs of each method.", show_default="8")] = None,
-    out: Annotated[Path | None, Option(help="Folder for the results.", show_default="DIR/recommendation")] = None,
+    parameters: Annotated[int | None, optional("Number of parameters of your model.", "that of the problem")] = None,
+    trials: Annotated[int | None, optional("Number of settings to try for each method.", "16")] = None,
+    seeds: Annotated[int | None, optional("Number of runs of each method.", "8")] = None,
+    out: Annotated[Path | None, optional("Folder for the results.", "DIR/recommendation")] = None,
 ) -> None:
     """Recommend a method for a fleet.
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 from typer import Option
 
 from fedtide.cli.faults import explained
-from fedtide.cli.layout import Argument, columns, show
+from fedtide.cli.layout import Argument, columns, optional, show
 from fedtide.errors import FedtideError
 
 
@@ -43,7 +43,7 @@ def reproduce(
         Option(help="smoke: a quick test on embedded data; reduced: small real data sets; paper: as published."),
     ] = "reduced",
     data_dir: Annotated[
-        Path | None, Option(help="Folder of the data sets.", show_default="FEDTIDE_DATA, then the user's cache")
+        Path | None, optional("Folder of the data sets.", "FEDTIDE_DATA, then the user's cache")
     ] = None,
     out: Annotated[Path, Option(help="Folder for the results, with a sub-folder per experiment.")] = Path(
         "reproductions"

@@ -9,7 +9,7 @@ from typer import Option
 
 from fedtide.cli.faults import explained
 from fedtide.cli.folders import require_vacant
-from fedtide.cli.layout import Argument, ConfigFile, NewFolder, command_line
+from fedtide.cli.layout import Argument, ConfigFile, NewFolder, command_line, optional
 from fedtide.errors import FedtideError, require
 
 if TYPE_CHECKING:
@@ -50,12 +50,10 @@ def run(
     on: Annotated[Place, Option(help="Where to compute: in this process or on a Ray cluster.")] = "local",
     seeds_per_task: Annotated[
         int | None,
-        Option(min=1, help="With ray: number of seeds per task.", show_default="for about 2 tasks per worker"),
+        optional("With ray: number of seeds per task.", "for about 2 tasks per worker", min=1),
     ] = None,
-    cpus_per_task: Annotated[float | None, Option(help="With ray: CPUs per task.", show_default="1")] = None,
-    gpus_per_task: Annotated[
-        float | None, Option(help="With ray: GPUs per task.", show_default="1 if the cluster has GPUs")
-    ] = None,
+    cpus_per_task: Annotated[float | None, optional("With ray: CPUs per task.", "1")] = None,
+    gpus_per_task: Annotated[float | None, optional("With ray: GPUs per task.", "1 if the cluster has GPUs")] = None,
 ) -> None:
     """Run a configuration, and write its records and report (by default to runs/NAME for NAME.toml).
 
@@ -97,9 +95,7 @@ def run(
 
 def resume(
     folder: Folder,
-    on: Annotated[
-        Place | None, Option(help="Where to compute: in this process or on a Ray cluster.", show_default="as before")
-    ] = None,
+    on: Annotated[Place | None, optional("Where to compute: in this process or on a Ray cluster.", "as before")] = None,
 ) -> None:
     """Resume a run that was stopped or killed. The records equal those of an uninterrupted run.
 
@@ -122,9 +118,8 @@ def resume(
             typer.echo(f"{folder}: this run has finished; its report is rewritten", err=True)
             return _finish(Result.load(folder), folder)
         if about.get("config") is None:
-            raise FedtideError(
-                f"{folder}: not started from a configuration; resume it in Python with simulate(…, resume=True)"
-            )
+            remedy = "resume it in Python with simulate(…, resume=True)"
+            raise FedtideError(f"{folder}: not started from a configuration; {remedy}")
         kept = {key: about[key] for key in ("command", "folder") if key in about}
         for key, text in (("config", about["config"]), *kept.items()):
             require(isinstance(text, str), f"{folder / 'run.json'}: {key}", text, "text")
@@ -135,9 +130,7 @@ def resume(
 
 def report(
     folder: Folder,
-    baseline: Annotated[
-        str | None, Option(metavar="LABEL", help="Method to compare with.", show_default="the first")
-    ] = None,
+    baseline: Annotated[str | None, optional("Method to compare with.", "the first", metavar="LABEL")] = None,
 ) -> None:
     """Rewrite the report of a run, e.g. with another baseline, and print its summary.
 

@@ -39,12 +39,10 @@ class App(NamedTuple):
     def overridden(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Changes of the configuration for `flwr run`, with keys as spelled in it; it must contain all of them."""
         spelled = {_plain(key): key for key in self.config}
-        missing = [key for key in changes if _plain(key) not in spelled]
-        if missing:
-            place = self.folder / "pyproject.toml"
-            raise FedtideError(
-                f"{place}: [tool.flwr.app.config] has no key {missing[0]}; add it, so that it can be overridden"
-            )
+        for key in changes:
+            if _plain(key) not in spelled:
+                why = f"[tool.flwr.app.config] has no key {key}; add it, so that it can be overridden"
+                raise FedtideError(f"{self.folder / 'pyproject.toml'}: {why}")
         return {spelled[_plain(key)]: value for key, value in changes.items()}
 
     def settings(self, changes: Mapping[str, Any]) -> Settings:
@@ -79,9 +77,7 @@ def write_app(folder: Path | str, method: str, framework: str, clients: Sequence
         text = text.replace(f"{{{key}}}", str(value))
     _checked(_flat(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]))
     written = {"pyproject.toml": text, PROGRAM: (templates / f"{framework}.py.txt").read_text("utf-8")}
-    for name, content in written.items():
-        write_text(folder / name, content)
-    return [folder / name for name in written]
+    return [write_text(folder / name, content) for name, content in written.items()]
 
 
 def read_app(folder: Path | str) -> App:

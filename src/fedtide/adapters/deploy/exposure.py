@@ -33,9 +33,7 @@ def check_private(path: Path) -> None:
 
 def check_gateway(keys: Keys, superlink: str) -> None:
     """Refuses a gateway without keys, or a SuperLink that is reachable without it."""
-    check_loopback(
-        "--superlink", host_of("--superlink", superlink), "other machines must reach it through the gateway only"
-    )
+    _check_address("--superlink", superlink, "other machines must reach it through the gateway only")
     for path in (keys.ca, keys.certificate, keys.key):
         if not path.exists():
             raise FedtideError(f"{path}: there is no such file; fedtide deploy keys creates it")
@@ -58,12 +56,11 @@ def check_nodes(node_keys: Sequence[Path]) -> None:
 
 def check_node(arguments: Sequence[str]) -> None:
     """Refuses arguments with which others could reach a SuperNode, or read its messages."""
-    guarded = (*_NODE, "--insecure")
     for word in arguments:
         name = word.partition("=")[0]
-        short = next((full for full in guarded if name.startswith("--") and full.startswith(name) and full != name), "")
-        if short and len(name) > 2:
-            raise FedtideError(f"{name}: must be written in full, as {short}")
+        for full in (*_NODE, "--insecure"):
+            if name.startswith("--") and len(name) > 2 and full.startswith(name) and full != name:
+                raise FedtideError(f"{name}: must be written in full, as {full}")
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False, exit_on_error=False)
     for option in _NODE:
         parser.add_argument(option)
@@ -72,14 +69,12 @@ def check_node(arguments: Sequence[str]) -> None:
         options, _ = parser.parse_known_args(list(arguments))
     except argparse.ArgumentError as error:
         raise FedtideError(f"{error.argument_name}: {error.message}") from None
-    reached = "anyone who can reach it can take this client's tasks"
-    check_loopback("--host", options.host or "127.0.0.1", reached)
+    check_loopback("--host", options.host or "127.0.0.1", "anyone who can reach it can take this client's tasks")
     if options.health_server_address:
-        host = host_of("--health-server-address", options.health_server_address)
-        check_loopback("--health-server-address", host, "it is not encrypted")
+        _check_address("--health-server-address", options.health_server_address, "it is not encrypted")
     if options.insecure and options.superlink:
         why = "--insecure neither encrypts nor authenticates; use --root-certificates"
-        check_loopback("--superlink", host_of("--superlink", options.superlink), why)
+        _check_address("--superlink", options.superlink, why)
     if options.auth_supernode_private_key:
         key = Path(options.auth_supernode_private_key).expanduser()
         if not key.exists():
@@ -87,8 +82,8 @@ def check_node(arguments: Sequence[str]) -> None:
         check_private(key)
 
 
-def host_of(option: str, address: str) -> str:
-    """The host of "host:port"."""
-    host, colon, port = address.rpartition(":")
-    require(bool(colon) and port.isdecimal() and bool(host), option, address, "HOST:PORT")
-    return host.removeprefix("[").removesuffix("]")
+def _check_address(option: str, address: str, why: str) -> None:
+    """Refuses a "host:port" that others can reach."""
+    host, _, port = address.rpartition(":")
+    require(port.isdecimal() and bool(host), option, address, "HOST:PORT")
+    check_loopback(option, host.removeprefix("[").removesuffix("]"), why)

@@ -71,8 +71,7 @@ def make_keys(folder: Path | str, names: Sequence[str], hosts: Sequence[str], da
                 f"move it and {keys.key.name} away to create another one"
             )
     else:
-        authority = _authority(keys)
-        _certificate(keys, authority, wanted, days)
+        _certificate(keys, *_authority(keys), wanted, days)
     if not keys.secret.exists():
         _write(keys.secret, secrets.token_bytes(32), private=True)
     for name, path in keys.clients.items():
@@ -121,7 +120,7 @@ def commands(keys: Keys, host: str, port: int = 8443) -> str:
     )
 
 
-def _authority(keys: Keys) -> tuple[Any, Any]:
+def _authority(keys: Keys) -> tuple[x509.Certificate, Any]:
     """(certificate, private key) of the authority; creates it if there is none."""
     if _complete(keys.ca, keys.ca_key):
         key = forms.load_pem_private_key(keys.ca_key.read_bytes(), None)
@@ -134,8 +133,7 @@ def _authority(keys: Keys) -> tuple[Any, Any]:
     return made, key
 
 
-def _certificate(keys: Keys, authority: tuple[Any, Any], hosts: Sequence[str], days: int) -> None:
-    ca, ca_key = authority
+def _certificate(keys: Keys, ca: x509.Certificate, ca_key: Any, hosts: Sequence[str], days: int) -> None:
     key = ec.generate_private_key(ec.SECP384R1())
     names = x509.SubjectAlternativeName([_general(host) for host in hosts])
     usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)

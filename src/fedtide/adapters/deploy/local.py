@@ -288,9 +288,7 @@ class LocalFederation:
     def _wait_for(self, name: str, address: str) -> None:
         host, _, port = address.rpartition(":")
         end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            if not self.alive(name):
-                break
+        while self.alive(name) and time.monotonic() < end:
             with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=1):
                 return
             time.sleep(0.1)

@@ -102,10 +102,8 @@ class Playback:
             position = min(round + (self.clock() - began) / self.seconds, self._end - _HELD)
             self._position = max(self._position, position)  # a slow server does not set playback back
             self.round = int(self._position)
-            now, soon = (
-                self.presence[int(self._position + ahead) % len(self.presence)] for ahead in (_STOP_EARLY, _START_EARLY)
-            )
-            self.wanted = np.asarray(now | soon)
+            ahead = self._position + np.array([_STOP_EARLY, _START_EARLY])
+            self.wanted = np.asarray(self.presence[ahead.astype(int) % len(self.presence)].any(0))
         changes = [k for k, wanted in enumerate(self.wanted) if wanted != self.federation.alive(f"node-{k}")]
         list(pool.map(self._change, changes))
 

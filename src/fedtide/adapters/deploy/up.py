@@ -64,15 +64,13 @@ def plan(
     if not elsewhere:
         check_ids(ids)
         if known and ids != known:
-            raise FedtideError(
-                f"run {settings.run!r} began with the clients {', '.join(known)[:200]}; choose another --run for others"
-            )
+            began = f"began with the clients {', '.join(known)[:200]}"
+            raise FedtideError(f"run {settings.run!r} {began}; choose another --run for others")
         changes["clients"] = ",".join(ids)
         changes["round-seconds"] = 0.0 if availability == "always" else float(seconds)
     if finished and done >= settings.rounds:
-        raise FedtideError(
-            f"run {settings.run!r} has finished its {settings.rounds} rounds; choose more --rounds, or another --run"
-        )
+        ended = f"has finished its {settings.rounds} rounds"
+        raise FedtideError(f"run {settings.run!r} {ended}; choose more --rounds, or another --run")
     keys = _keys(app, ids, host, tls)
     if keys is not None or settings.keys:  # without TLS, clients have no keys
         changes["keys"] = "" if keys is None else str(keys.registered)
@@ -85,15 +83,14 @@ def plan(
 
 def earlier(settings: Settings) -> tuple[list[str], int, bool]:
     """(clients of the run, its number of rounds so far, whether it is finished)."""
-    if "://" not in settings.ledger_url and not Path(settings.ledger_url).exists():
-        return [], 0, False
-    with Ledger(settings.ledger_url, readonly=True) as ledger:
-        finished = {one.run: one.finished is not None for one in ledger.runs()}
-        if settings.run not in finished:
-            return [], 0, False
-        last = ledger.last_round(settings.run)
-        clients = [entry.client for entry in ledger.roster(settings.run)]
-        return clients, 0 if last is None else last + 1, finished[settings.run]
+    if "://" in settings.ledger_url or Path(settings.ledger_url).exists():
+        with Ledger(settings.ledger_url, readonly=True) as ledger:
+            for one in ledger.runs():
+                if one.run == settings.run:
+                    last = ledger.last_round(one.run)
+                    clients = [entry.client for entry in ledger.roster(one.run)]
+                    return clients, 0 if last is None else last + 1, one.finished is not None
+    return [], 0, False
 
 
 def _keys(app: App, ids: Sequence[str], host: str, tls: bool) -> Keys | None:

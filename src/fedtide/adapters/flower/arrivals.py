@@ -121,9 +121,8 @@ class Arrivals:
 
     def _confirm(self, one: _Announced) -> None:
         """Allows SuperLink to delete the reply."""
-        done = ConfirmMessageReceivedRequest(
-            node=self.grid.node, run_id=self.grid.run.run_id, message_object_id=one.reply
-        )
+        node, run = self.grid.node, self.grid.run.run_id
+        done = ConfirmMessageReceivedRequest(node=node, run_id=run, message_object_id=one.reply)
         self.grid._runtime_client.ConfirmMessageReceived(done)
 
 

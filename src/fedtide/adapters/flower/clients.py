@@ -51,13 +51,12 @@ def client(
       examples: the client's number of samples, or `(round) -> number`. `round.node` is the node configuration.
     """
     require((train is None) != (gradient is None), "client", "train and gradient", "exactly one of the two")
-    if train is not None:
+    if gradient is None:
+        assert train is not None
         require(loss is None, "loss", loss, "omitted: it requires gradient=")
-        trainer: Trainer = Functions(train, evaluate, examples)
+        trainer = Functions(train, evaluate, examples)
     else:
-        assert gradient is not None
-        if examples is None:
-            raise FedtideError("examples = None: must be given with gradient=")
+        require(examples is not None, "examples", examples, "given with gradient=")
         trainer = Gradients(gradient, loss, evaluate, examples)
     return app_of(lambda config: trainer)
 
@@ -82,16 +81,15 @@ def app_of(trainer: Callable[[Config], Trainer]) -> ClientApp:
 
     def handle(message: Message, context: Context) -> Message:
         _use_cache()
-        order, config = read_order(message), context.run_config
-        header = (order.kind, order.round, order.nonce)
-        name = ""
+        order, config, name = read_order(message), context.run_config, ""
         try:
             name = client_id(context.node_config)
             reply = _work(trainer(config), order, name, config, context.node_config)
             return reply_message(reply._replace(client=name), message)
         except FedtideError as error:
             why, lost = " ".join(str(error).split())[:400], isinstance(error, MemoryLost)
-            return reply_message(Reply(*header, name, refusal=why, memory_lost=lost), message)
+            reply = Reply(order.kind, order.round, order.nonce, name, refusal=why, memory_lost=lost)
+            return reply_message(reply, message)
 
     for action in ("hello", "here", "loss"):
         app.query(action)(handle)
@@ -156,8 +154,7 @@ def _trained(trainer: Trainer, order: Order, reply: Reply, round: Round, w: np.n
     if first:
         memory.hold(named(trained.row), order.round)
     measured = {"steps": int(trained.steps), "loss": float(trained.loss), "rate": float(trained.rate)}
-    mass = np.asarray(trained.mass, w.dtype)
-    parts = {"message": named(trained.message), "mass": named(mass)}
+    parts = {"message": named(trained.message), "mass": named(np.asarray(trained.mass, w.dtype))}
     if sends_rows(round.method):
         parts |= {"before": named(row), "after": named(trained.row)}
     return reply._replace(numbers={**reply.numbers, **measured}, arrays=round.split(np.asarray(trained.w)), parts=parts)

@@ -52,9 +52,8 @@ class ClientMemory:
             self._pending.unlink(missing_ok=True)
             return {**first, **owed}
         if pending is None or pending.round != acknowledged:
-            raise MemoryLost(
-                f"memory lost: no state of round {acknowledged}, the last in which this client participated"
-            )
+            last = f"round {acknowledged}, the last in which this client participated"
+            raise MemoryLost(f"memory lost: no state of {last}")
         row = {**pending.row, **owed}
         self._write(self._row, row, acknowledged)
         self._pending.unlink(missing_ok=True)

@@ -10,12 +10,7 @@ from urllib.parse import unquote
 
 import numpy as np
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_public_key,
-    load_ssh_public_key,
-)
+from cryptography.hazmat.primitives import serialization
 
 from fedtide.adapters.flower.checks import Refused, opened
 from fedtide.adapters.flower.exchange import Exchange, Request, RequestOutcome
@@ -50,21 +45,13 @@ def read_identities(folder: str) -> dict[str, bytes] | None:
 
 def _read(path: Path) -> bytes:
     try:
-        return _bytes(load_ssh_public_key(path.read_bytes()))
+        return _canonical(serialization.load_ssh_public_key(path.read_bytes()))
     except (ValueError, OSError, UnsupportedAlgorithm) as error:
         raise FedtideError(f"{path}: not a public key of SSH's format ({error})") from error
 
 
-def _plain(pem: bytes) -> bytes:
-    """The key in a canonical form."""
-    try:
-        return _bytes(load_pem_public_key(pem))
-    except (ValueError, UnsupportedAlgorithm):
-        return b""
-
-
-def _bytes(key: object) -> bytes:
-    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # pyright: ignore[reportAttributeAccessIssue]
+def _canonical(key: Any) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 class Nodes:
@@ -120,14 +107,16 @@ class Nodes:
         self._rejected.pop(node, None)
         if self.identities is None:
             return
-        key = _plain(self.exchange.keys().get(node, b""))
+        try:
+            key = _canonical(serialization.load_pem_public_key(self.exchange.keys().get(node, b"")))
+        except (ValueError, UnsupportedAlgorithm):
+            key = b""
         if self.identities.get(client) == key:
             return
         owner = next((name for name, known in self.identities.items() if known == key), None)
+        why = f"but its key is {'unknown' if owner is None else f'that of client {owner!r:.60}'}"
         if client not in self.identities:
             why = "which has no key"
-        else:
-            why = f"but its key is {'unknown' if owner is None else f'that of client {owner!r:.60}'}"
         refused = Refused(f"says that it is client {client!r:.60}, {why}")
         self._rejected[node] = owner or client, f"it {refused}"
         raise refused

@@ -94,9 +94,8 @@ def moment(field: str, value: Any) -> float:
 
 def _checked(row: ClientInRound) -> ClientInRound:
     here, reason = bool(row.here), _reason(row.reason)
-    require(
-        here or reason is not None, "reason", reason, f"one of {', '.join(REASONS)} for a client that was not available"
-    )
+    allowed = f"one of {', '.join(REASONS)} for a client that was not available"
+    require(here or reason is not None, "reason", reason, allowed)
     loss = finite(row.loss)
     if loss is None and row.loss is not None and reason is None:
         reason = f"refused:loss is {float(row.loss)}"

@@ -101,7 +101,9 @@ def conclude_dwell(name: Name, recorded: Dwell, null: Dwell, found: Evidence) ->
     if min(complete) < LEAST_RUNS:
         return Undecided(name, "few runs", complete[::-1])
     alone, _, rates = _tests(recorded, null, found) or (None, 1.0, None)
-    absences, stays = (_lengths(recorded.survival[0, state], null.survival[:, state], found.hours) for state in (0, 1))
+    absences, stays = (
+        survival_curve(recorded.survival[0, state], null.survival[:, state], found.hours) for state in (0, 1)
+    )
     figure = RunsFigure(absences, stays, rates)
     distance = float(recorded.distance[0])
     p, chance = above(distance, null.distance), band(null.distance)
@@ -133,12 +135,13 @@ def _tests(
     return alone, above(tests.share, tests.null), RatesFigure(np.sort(tests.p), *rates)
 
 
-def _lengths(recorded: np.ndarray, null: np.ndarray, hours: float) -> RecordedCurve:
-    known = int((~np.isnan(recorded)).sum())  # points, up to where runs are too few
+def survival_curve(recorded: np.ndarray, simulated: np.ndarray, hours: float) -> RecordedCurve:
+    """The record's survival [rounds] among those of fleets [fleets, rounds], for rounds of so many hours."""
+    known = max(1, int((~np.isnan(recorded)).sum()))  # points, up to where runs are too few
     # Simulated fleets may have too few long runs to continue their curve, which is then constant.
-    null = np.minimum.accumulate(np.nan_to_num(null[:, :known], nan=np.inf), 1)
-    low, high = np.quantile(null, [0.025, 0.975], axis=0)
-    return RecordedCurve(np.arange(known) * hours, recorded[:known], low, high, null.mean(0))
+    simulated = np.minimum.accumulate(np.nan_to_num(simulated[:, :known], nan=np.inf), 1)
+    low, high = np.quantile(simulated, [0.025, 0.975], axis=0)
+    return RecordedCurve(np.arange(known) * hours, recorded[:known], low, high, simulated.mean(0))
 
 
 def ages(here: np.ndarray, seen: np.ndarray) -> np.ndarray:

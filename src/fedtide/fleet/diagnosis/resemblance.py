@@ -8,7 +8,7 @@ import numpy as np
 from fedtide.errors import require
 from fedtide.fleet.diagnosis.contrasts import bands
 from fedtide.fleet.diagnosis.findings import Check, Curves, RecordedCurve
-from fedtide.fleet.diagnosis.rates import ages, runs, survival
+from fedtide.fleet.diagnosis.rates import ages, runs, survival, survival_curve
 from fedtide.fleet.diagnosis.recurrence import autocorrelation
 from fedtide.fleet.diagnosis.together import independent, number_available, variance_ratio
 from fedtide.fleet.model import FleetModel
@@ -168,19 +168,14 @@ def _check(name: str, values: list[float], fitted: bool) -> Check | None:
 
 def _curves(looked: list[_Look], slots: Slots) -> Curves:
     """Recorded, and low, mean and high of the generated: by hour, by length of a run, by share of available devices."""
-
-    def runs(curves: list[np.ndarray]) -> RecordedCurve:
-        last = max(1, int((~np.isnan(curves[0])).sum()))
-        # Beyond the observed lengths a survival curve is constant.
-        held = [np.minimum.accumulate(np.nan_to_num(curve[:last], nan=np.inf)) for curve in curves]
-        return _compared(np.arange(last) * (slots.round_seconds / 3600), held)
-
+    hours = slots.round_seconds / 3600
+    stays, absences = (np.stack([getattr(each, kind) for each in looked]) for kind in ("stays", "absences"))
     most = max(each.shares.max() for each in looked)
     edges = np.linspace(0, max(most, 1e-9) * (1 + 1e-9), 41)
     return Curves(
         hourly=_compared(np.arange(24), [each.hourly for each in looked]),
-        stays=runs([each.stays for each in looked]),
-        absences=runs([each.absences for each in looked]),
+        stays=survival_curve(stays[0], stays[1:], hours),
+        absences=survival_curve(absences[0], absences[1:], hours),
         number=_compared(edges, [np.histogram(each.shares, edges)[0] / len(each.shares) for each in looked]),
     )
 

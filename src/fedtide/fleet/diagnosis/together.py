@@ -98,14 +98,7 @@ def conclude(name: Name, recorded: Together, null: Together, found: Evidence) ->
     value, rounds = float(recorded.variance[0]), found.clock.rounds
     shown = np.unique(np.linspace(0, rounds - 1, min(rounds, _MOST_POINTS)).astype(int))
     low, high = np.quantile(null.number[:, shown], [0.025, 0.975], axis=0)
-    figure = NumberFigure(
-        x=shown * found.hours,
-        recorded=recorded.number[0, shown],
-        low=low,
-        high=high,
-        middle=recorded.expected[0, shown],
-        observed=found.seen.sum((1, 2))[shown],
-        devices=found.seen.shape[2],
-    )
+    curve = shown * found.hours, recorded.number[0, shown], low, high, recorded.expected[0, shown]
+    figure = NumberFigure(*curve, observed=found.seen.sum((1, 2))[shown], devices=found.seen.shape[2])
     higher = value > np.median(null.variance)
     return Decided(name, value, band(null.variance), apart(value, null.variance), figure, higher=higher)

@@ -183,10 +183,8 @@ def _assigned(
         membership[some[g]] = c
     means = np.stack([left[:, g].sum(1) / np.maximum(seen[:, g].sum(1), 1) for g in groups], axis=1)  # [T, C]
     rest = which[membership[which] < 0]
-    if len(rest) == 0:
-        return membership
     # Bonferroni over all pairs of a device and a cluster: a false member in 1 % of fleets.
-    needed = -ndtri(0.01 / (len(rest) * len(groups)))
+    needed = -ndtri(0.01 / max(1, len(rest) * len(groups)))
     for at in range(0, len(rest), MOST):
         part = rest[at : at + MOST]
         found, chains, own, _ = _look(slots, part)

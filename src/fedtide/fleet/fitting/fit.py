@@ -102,11 +102,7 @@ def spread_out(
     inner = np.clip(pi, 1e-6, 1 - 1e-6)
     wide = stretched(logit(inner), pi_se / (inner * (1 - inner)), ever)
     wanted = float(counts.here.sum())
-    shift = (
-        bisection(-0.5, 0.5, lambda x: float((counts.observed * expit(wide + x))[ever].sum()) < wanted)
-        if ever.any()
-        else 0
-    )
+    shift = bisection(-0.5, 0.5, lambda x: float((counts.observed * expit(wide + x))[ever].sum()) < wanted)
     wide = np.where(ever, expit(wide + shift), pi)
     lam = np.clip(correlation, 1e-9, 1 - 1e-9)
     rate = -np.log(lam)

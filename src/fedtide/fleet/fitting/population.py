@@ -121,11 +121,9 @@ def _marginal(
         first, second = (of_v * deviation).sum(1), (of_v * deviation**2).sum(1)
         never = never_there(part, marginal, prior.never)
         quiet = silent(part)
-        value += np.where(
-            quiet & (prior.never > 0),
-            np.logaddexp(np.log(max(prior.never, 1e-300)), np.log1p(-prior.never) + marginal),
-            np.log1p(-prior.never) + marginal,
-        ).sum()
+        sometimes = np.log1p(-prior.never) + marginal
+        either = np.logaddexp(np.log(max(prior.never, 1e-300)), sometimes)  # never available, or only not seen so
+        value += np.where(quiet & (prior.never > 0), either, sometimes).sum()
         slopes = [
             mean * (1 - mean) * size * (on - off),
             size * (mean * on + (1 - mean) * off),

@@ -10,7 +10,6 @@ import polars as pl
 from fedtide import text
 from fedtide.fleet.advice import advice_in_words
 from fedtide.fleet.diagnosis.findings import Diagnosis
-from fedtide.fleet.diagnosis.resemblance import STATISTICS
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.page import clock, figures, findings, words
 from fedtide.report.frame import page
@@ -44,19 +43,16 @@ def render(model: FleetModel, diagnosis: Diagnosis, advice: pl.DataFrame, about:
             f"source: {text.clean(model.source)}" if model.source else "source: not named",
         ],
         answer=words.answer(model),
-        trust=words.trust(model, diagnosis),
         figures=pictures,
         text=text,
         words=words,
         model=model,
-        kinds=words.kinds(model),
         names=lambda kind: _names(model.devices.filter(pl.col("kind") == kind)),
         members=lambda cluster: _names(model.devices[list(cluster.members)]),
         least=words.judged(model).sort("availability", "device").head(_MOST_LISTED).to_dicts(),
         diagnosis=diagnosis,
         # Why the record cannot say anything, where that is one reason for all questions.
         silent=reasons.pop() if len(reasons) == 1 else "",
-        statistics=STATISTICS,
         advice=advice.to_dicts(),
         advised=advice_in_words(advice) if advice.height else [],
         folder=shlex.quote(folder),

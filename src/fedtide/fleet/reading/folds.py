@@ -56,11 +56,8 @@ def unfold(rows: Rows, clock: LogClock, tally: Tally) -> tuple[Rows, Spans]:
     if clear:
         lie = f"{clear:,} times are in an hour that occurs twice (clocks are set back)"
         tally.note(f"{lie}; the order of the file determines which.")
-    tally.add(
-        "times in an hour that occurs twice (clocks are set back)",
-        unclear,
-        "both hours not observed for their devices, as the order of the file does not determine which",
-    )
+    done = "both hours not observed for their devices, as the order of the file does not determine which"
+    tally.add("times in an hour that occurs twice (clocks are set back)", unclear, done)
     times = flat.reshape(times.shape)
     kept = kept._replace(start=times[:, 0], end=times[:, 1] if len(kept.end) else kept.end)
     kept = kept.only(np.argsort(order, kind="stable"))  # as in the file

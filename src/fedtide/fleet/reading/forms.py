@@ -49,12 +49,8 @@ def events(rows: Rows, gap: int | None, windows: Spans | None, whole: bool, tall
         tally.note("A device is not observed before its first event; its last state lasts until its window ends.")
     else:
         outside = covered(Spans(device, time, time + 1), windows) == 0
-        tally.mark(
-            "events outside of their device's windows",
-            outside,
-            "kept, for the state at the beginning of a window",
-            show,
-        )
+        kind, done = "events outside of their device's windows", "kept, for the state at the beginning of a window"
+        tally.mark(kind, outside, done, show)
         tally.note(
             "Before its first event, from the beginning of its window, a device is assumed to be in the opposite state."
         )

@@ -26,7 +26,7 @@ class Spans(NamedTuple):
 
 def merge(spans: Spans) -> tuple[Spans, np.ndarray, np.ndarray]:
     """Disjoint spans that do not touch; and for each row whether it overlapped what came before, or touched it."""
-    device, start, end = spans
+    device, start, _ = spans
     if not len(device):
         return spans, np.zeros(0, bool), np.zeros(0, bool)
     reach = spans.frame().select(pl.col("end").cum_max().over("device")).to_series().to_numpy()

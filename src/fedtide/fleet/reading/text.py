@@ -132,12 +132,8 @@ def _csv_table(lines: pl.Series, places: list[int], names: list[str], separator:
         return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
     # Versions of polars differ in the names of columns without a header.
     header = separator.join(f"f{i}" for i in range(len(names)))
-    read = pl.read_csv(
-        io.BytesIO((header + "\n" + lines.str.join("\n").item()).encode()),
-        columns=[f"f{p}" for p in places],
-        separator=separator,
-        infer_schema_length=0,
-    )
+    text = io.BytesIO((header + "\n" + lines.str.join("\n").item()).encode())
+    read = pl.read_csv(text, columns=[f"f{p}" for p in places], separator=separator, infer_schema_length=0)
     read.columns = wanted
     return read
 

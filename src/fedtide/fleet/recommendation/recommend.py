@@ -155,11 +155,8 @@ def recommend(
     known = known.with_columns(client=pl.int_range(pl.len(), dtype=pl.Int64))
     runs = runs._replace(devices=runs.devices.join(known, on="client"))
     findings = facts_of(fleet, job, tuned, runs, constraints, margin, parameters or runs.parameters, wanted)
-    findings = findings._replace(
-        command=command,
-        config=configuration(job, findings, tuned.choices),
-        seconds=round(time.monotonic() - begun, 1),
-    )
+    config = configuration(job, findings, tuned.choices)
+    findings = findings._replace(command=command, config=config, seconds=round(time.monotonic() - begun, 1))
     return Recommendation(findings, part, runs.ends, runs.rounds, runs.devices, tuned.tuning.trials)
 
 

@@ -67,6 +67,7 @@ def forest(result: Findings) -> Picture | None:
     sign = -1 if kind == "accuracy" else 1
     rows.sort(key=lambda row: sign * (row.gap().mean or 0.0))
     values = "; ".join(f"{clean(r.method)} {change(kind, r.gap().mean)}" for r in rows)
+    alt = f"Difference to {clean(reference)} on the recorded trace: {values}."
     better = "right" if kind == "accuracy" else "left"
     unit = "accuracy (in points)" if kind == "accuracy" else "objective"
     caption = (
@@ -109,13 +110,7 @@ def forest(result: Findings) -> Picture | None:
         draw_legend(figure, handles, narrow)
 
     height = 80 + _ROW * len(rows)
-    return picture(
-        "forest",
-        f"Difference to {clean(reference)} on the recorded trace: {values}.",
-        caption,
-        (height, height + 18),
-        paint,
-    )
+    return picture("forest", alt, caption, (height, height + 18), paint)
 
 
 def _beyond(axes: Axes, mean: float, limits: tuple[float, float], at: float, ink: str, label: str) -> None:

@@ -5,7 +5,7 @@ import functools
 import polars as pl
 from markupsafe import Markup
 
-from fedtide import text as words
+from fedtide import text
 from fedtide.fleet.recommendation.findings import Candidate, Findings
 from fedtide.fleet.recommendation.limits import readable
 from fedtide.fleet.recommendation.page import figures
@@ -29,36 +29,32 @@ def render(result: Findings, rounds: pl.DataFrame, devices: pl.DataFrame) -> str
     }  # fmt: skip
     shown = [row.method for row in result.methods if row.method not in far]  # in the order of their colours
     first, *rest = lead(result)
-    fleet, problem = result.fleet, f"problem: {words.clean(result.problem.name)}"
+    fleet, problem = result.fleet, f"problem: {text.clean(result.problem.name)}"
     return page(
         "fedtide.fleet.recommendation.page",
         "recommendation.html",
         result=result,
         about={"versions": result.versions},
-        title=f"Which method for {words.clean(fleet.source) or 'this fleet'}?",
+        title=f"Which method for {text.clean(fleet.source) or 'this fleet'}?",
         meta=[
-            words.count(len(result.methods), "method"),
-            f"{words.count(fleet.used, 'device')} of {fleet.devices:,}",
-            words.count(result.rounds, "round"),
-            words.count(result.seeds, "seed"),
+            text.count(len(result.methods), "method"),
+            f"{text.count(fleet.used, 'device')} of {fleet.devices:,}",
+            text.count(result.rounds, "round"),
+            text.count(result.seeds, "seed"),
             f"{problem} (a stand-in)" if result.problem.stand_in else problem,
         ],
         answer=Markup("<strong>{}</strong> {}").format(first, " ".join(rest)),
         details=details(result),
         figures={name: picture for name, picture in pictures.items() if picture is not None},
-        reference=None if reference is None else words.clean(reference),
+        reference=None if reference is None else text.clean(reference),
         rows=_ordered(result),
         curves={name: i for i, name in enumerate(shown)},
         gap=functools.partial(_gap, result),
-        far=[words.clean(name) for name in far],
+        far=[text.clean(name) for name in far],
         most=_MOST_LISTED,
         changes=changes(result),
         margin=margin_in_words(result),
-        count=words.count,
-        percent=words.percent,
-        value=words.value,
-        spread=words.spread,
-        change=words.change,
+        text=text,
         readable=readable,
         values_in_words=values_in_words,
     )
@@ -68,9 +64,9 @@ def summary(result: Findings) -> list[tuple[str, ...]]:
     """For the terminal: method, on the record, on generated fleets, difference, worst-served tenth, verdict."""
     return [
         (
-            words.clean(row.method), words.value(result.kind, row.recorded.final.mean),
-            words.value(result.kind, row.generated.final.mean), words.change(result.kind, _gap(result, row).mean),
-            words.percent(row.recorded.worst.mean), row.verdict,
+            text.clean(row.method), text.value(result.kind, row.recorded.final.mean),
+            text.value(result.kind, row.generated.final.mean), text.change(result.kind, _gap(result, row).mean),
+            text.percent(row.recorded.worst.mean), row.verdict,
         )
         for row in _ordered(result)
     ]  # fmt: skip

@@ -154,7 +154,7 @@ def test_who_is_not_available_cannot_be_asked_for_a_loss(blobs, names, who):
     """The words are the simulator's."""
     method = Method("mine", Blind(), AsksAll(), Sgd(0.05), WeightedSum(), Optimiser(rate=1.0))
     coordinator = Coordinator(method, population_of(blobs), initial_model(blobs), names=names)
-    wrong = r"AsksAll\.decide: asks client 2 for its loss, which is not available"
+    wrong = r"AsksAll\.decide: asks client 2, which is not available, for its loss"
     with pytest.raises(fedtide.FedtideError, match=f"^round 4: {wrong}{who}$"):
         coordinator.begin(3, np.arange(12) != 2)
     presence = np.ones((4, 12), bool)

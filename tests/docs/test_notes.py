@@ -19,7 +19,7 @@ class Stored:
     def end(self, label, class_=None):
         """Final accuracy of a method on the whole test set, or on a class."""
         method = self.methods[label]
-        return 100 * np.mean(method.late if class_ is None else method.classes[:, class_])
+        return 100 * np.mean(method.final if class_ is None else method.classes[:, class_])
 
     def rate(self, label, name="rate"):
         return self.methods[label].tuned.settings[name]
@@ -83,7 +83,7 @@ def fig5a(results):
 def readme(results):
     one = Stored(results).methods
     differ = (one["CA-Fed"].curve != one["Unbiased"].curve).any(axis=1).tolist()
-    apart = np.abs(one["CA-Fed"].late - one["Unbiased"].late).max()
+    apart = np.abs(one["CA-Fed"].final - one["Unbiased"].final).max()
     return [str(differ.count(False)), str(len(differ)), points(100 * apart, 2)]
 
 
@@ -140,7 +140,7 @@ def toy(results):
 
 def approximation(results):
     for methods in Stored(results).cases:
-        ends = {label: np.nanmean(m.late) for label, m in methods.items()}
+        ends = {label: np.nanmean(m.final) for label, m in methods.items()}
         assert ends["SA-A"] < min(ends["FedAvg"], ends["FedProx"])
     one = Stored(results)
     rounds, epochs = one.case.rounds[-1], one.case.local["epochs"]

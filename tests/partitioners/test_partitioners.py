@@ -345,7 +345,7 @@ def test_the_page_names_every_partitioner_and_its_arguments():
         (lambda: clustered([0, 1], 2, 2, within=0.0), "concentration = 0.0: must be positive and finite"),
         (lambda: rare_pattern([0, 1], 2, (1,), 2), "rare = 2: must be in 1 … 1: some of the 2 clients, not all"),
         (lambda: rare_pattern([0, 0, 1], 4, (1,), 2),
-         "pattern = [1]: must be classes with samples enough: 1 of the pattern are too few for 2 clients"),
+         "pattern = [1]: must be classes with enough samples: 1 of the pattern are too few for 2 clients"),
         (lambda: super_clusters([0, 1], 2, 1.0, "mnist"),
          "groups = 'mnist': must be lists of classes, or one of cifar10, fashion_mnist, stl10"),
         (lambda: super_clusters([0, 1], 2, 1.0, [[0], [0, 1]]), "groups = [[0], [0, 1]]: must be disjoint"),

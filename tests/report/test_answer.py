@@ -97,7 +97,7 @@ def test_every_method_that_is_not_significantly_different_is_named(make):
     text = stated(rounds)
     assert "<strong>X</strong> has the highest" in text
     assert "not significantly different from the runner-up, Y (" in text
-    assert "Not significantly different either: Z." in text
+    assert "Not significantly different from it: Z." in text
 
 
 def test_a_single_method_is_compared_with_none(make):

@@ -7,14 +7,14 @@ from fedtide.reproduce.results import CaseResult, MethodResult, ProblemSize, Res
 PROBLEM = ProblemSize(name="digits", data=None, clients=8, samples=320, parameters=650)
 
 
-def a_method(label: str, late: list[float | None], **more: Any) -> MethodResult:
+def a_method(label: str, final: list[float | None], **more: Any) -> MethodResult:
     facts = {
         "label": label,
         "written": {"name": label.lower()},
         "tuned": None,
-        "diverged": [value is None for value in late],
-        "late": late,
-        "objective": [1.0] * len(late),
+        "diverged": [value is None for value in final],
+        "final": final,
+        "objective": [1.0] * len(final),
     }
     return MethodResult(**facts | more)
 

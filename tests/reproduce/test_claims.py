@@ -19,8 +19,8 @@ def study(*claims: dict) -> Study:
     )  # fmt: skip
 
 
-LATE = [0.80, 0.81, 0.82, 0.83, 0.84]
-OURS = method("ours", LATE)
+FINAL = [0.80, 0.81, 0.82, 0.83, 0.84]
+OURS = method("ours", FINAL)
 
 
 def verdict(claim: dict, *cases: CaseResult) -> str:
@@ -38,7 +38,7 @@ def judged(claim: dict, *cases: CaseResult) -> Judged:
 )  # fmt: skip
 def test_a_difference_is_paired(shift, expected):
     # The methods' own spread (4 points) is larger than the difference: only pairs show it.
-    other = method("other", [a - s for a, s in zip(LATE, shift, strict=True)])
+    other = method("other", [a - s for a, s in zip(FINAL, shift, strict=True)])
     assert verdict({"method": "ours", "against": "other"}, case(OURS, other)) == expected
 
 
@@ -53,7 +53,7 @@ def test_the_interval_is_students_in_points():
 
 
 def test_thresholds_and_sides():
-    other = method("other", [a - 0.01 for a in LATE])
+    other = method("other", [a - 0.01 for a in FINAL])
     for claim, expected in [
         ({"by": 0.9}, "holds"),
         ({"by": 1.1}, "does not hold"),
@@ -70,10 +70,10 @@ def test_a_number_instead_of_a_rival():
 
 
 def test_several_comparisons_have_a_joint_level():
-    better, worse = (method(name, [a - s for a in LATE]) for name, s in (("better", 0.01), ("worse", -0.01)))
+    better, worse = (method(name, [a - s for a in FINAL]) for name, s in (("better", 0.01), ("worse", -0.01)))
     assert verdict({"method": "ours", "against": ("better",)}, case(OURS, better, worse)) == "holds"
     assert verdict({"method": "ours", "against": ("better", "worse")}, case(OURS, better, worse)) == "does not hold"
-    unclear = method("unclear", [a + s for a, s in zip(LATE, (0.02, -0.02, 0.01, -0.01, 0.0), strict=True)])
+    unclear = method("unclear", [a + s for a, s in zip(FINAL, (0.02, -0.02, 0.01, -0.01, 0.0), strict=True)])
     assert verdict({"method": "ours", "against": ("better", "unclear")}, case(OURS, better, unclear)) == "partly"
     other = method("other", [0.79, 0.80, 0.80, 0.80, 0.82])
     alone, both = (
@@ -132,7 +132,7 @@ def test_a_run_that_diverged_is_not_steady():
 
 
 def test_no_difference_at_all_decides_nothing():
-    same = method("same", LATE)
+    same = method("same", FINAL)
     for holds in ("above", "below"):
         decided = judged({"method": "ours", "against": "same", "holds": holds}, case(OURS, same))
         assert decided.verdict == "undecided"
@@ -157,7 +157,7 @@ def test_classes_are_compared_one_by_one():
 
 
 def test_cases_that_were_not_run_are_named():
-    other = method("other", [a - 0.01 for a in LATE])
+    other = method("other", [a - 0.01 for a in FINAL])
     claim = {"method": "ours", "against": "other", "cases": ("one", "two")}
     decided = judged(claim, case(OURS, other, label="one"))
     assert decided.verdict == "partly"

@@ -22,24 +22,24 @@ METHODS = ("<b>A", "B")
 TUNED = Tuned(settings={"rate": 0.1}, score=0.5, edges=["rate"], trials=6)
 
 
-def method(label, late, *, slow=0.0, classes=False, tuned=True, lost=(), **more):
-    """A method whose replicas end at `late`, after a rise whose time constant grows with `slow`."""
+def method(label, final, *, slow=0.0, classes=False, tuned=True, lost=(), **more):
+    """A method whose replicas end at `final`, after a rise whose time constant grows with `slow`."""
     reached = 1 - np.exp(-np.array(ROUNDS) / 10 / (1 + slow))
-    curve = np.outer(late, reached / reached[-1])
+    curve = np.outer(final, reached / reached[-1])
     measured = {
         "tuned": TUNED if tuned else None,
         "objective_curve": np.linspace(2.0, 1.0, 5),
-        "tail_loss": [1.5] * len(late),
+        "tail_loss": [1.5] * len(final),
         "curve": [[None] * 5 if i in lost else row for i, row in enumerate(curve.tolist())],
-        "average": late,
-        "best": late,
-        "spread": [0.003] * len(late),
-        "worst_decile": [None] * len(late),  # no client has test data
+        "average": final,
+        "best": final,
+        "spread": [0.003] * len(final),
+        "worst_decile": [None] * len(final),  # no client has test data
     }
     if classes:
-        measured["classes"] = [[x, x / 2, x / 3] for x in late]
+        measured["classes"] = [[x, x / 2, x / 3] for x in final]
         measured["classes_curve"] = [[r, r / 2, r / 3] for r in reached.tolist()]
-    return a_method(label, [None if i in lost else x for i, x in enumerate(late)], **measured | more)
+    return a_method(label, [None if i in lost else x for i, x in enumerate(final)], **measured | more)
 
 
 def case(*methods, draws=3, **more):
@@ -78,10 +78,10 @@ def test_an_interval_is_students_over_draws_where_there_are_several():
 
 def test_a_diverged_run_counts_as_zero_accuracy_and_a_missing_measure_is_none():
     lost = method("A", [0.6, 0.6, 0.6], lost=(1,))
-    assert lost.values("late").tolist() == [0.6, 0.0, 0.6]
+    assert lost.values("final").tolist() == [0.6, 0.0, 0.6]
     assert lost.values("worst_decile") is None
     assert lost.values("classes") is None
-    assert method("A", [0.6], lost=(0,)).values("late").tolist() == [0.0]
+    assert method("A", [0.6], lost=(0,)).values("final").tolist() == [0.0]
 
 
 def test_results_are_read_as_they_were_written(tmp_path):
@@ -124,13 +124,13 @@ def test_published_settings_share_the_colour_of_their_method():
 @pytest.mark.parametrize(
     ("claim", "expected"),
     [
-        ({"measure": "late", "against": "B"}, "+1.50 points (−0.50 to +3.50)"),
-        ({"measure": "late", "value": 80.0}, "81.50% (79.50 to 83.50)"),
+        ({"measure": "final", "against": "B"}, "+1.50 points (−0.50 to +3.50)"),
+        ({"measure": "final", "value": 80.0}, "81.50% (79.50 to 83.50)"),
         ({"measure": "spread", "value": 0.0}, "1.50 points (−0.50 to 3.50)"),
         ({"measure": "included", "against_group": "g"}, "+1.50 points (−0.50 to +3.50)"),
         ({"measure": "objective", "against": "B"}, "+1.5 (−0.5 to +3.5)"),
         ({"measure": "speedup", "against": "B"}, "×1.50 (×0.50 to ×3.50)"),
-        ({"measure": "late", "trend": True}, "+1.5 points per unit (−0.5 to +3.5)"),
+        ({"measure": "final", "trend": True}, "+1.5 points per unit (−0.5 to +3.5)"),
     ],
 )
 def test_ours_has_its_unit_and_its_interval(claim, expected):
@@ -204,7 +204,7 @@ def test_curves_and_ends():
 
 
 def test_without_accuracies_the_objective_is_drawn():
-    missing = dict.fromkeys(("curve", "late", "average", "best", "spread"))
+    missing = dict.fromkeys(("curve", "final", "average", "best", "spread"))
     found = some_results(case(*(one.model_copy(update=missing) for one in pair().methods)))
     made = drawn(study("curves", "ends"), found, "curves", "ends")
     assert made["curves"].caption.startswith("Objective over rounds")

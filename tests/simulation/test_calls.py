@@ -55,7 +55,7 @@ def test_a_decision_that_keeps_the_rules_has_no_fault():
         ({"weight": [np.inf, 0.1, 0, 0.1, 0, 0.1]}, "gives client 0 a weight that is not finite"),
         ({"weight": [0.1, 0.1, 0, 0.1, 0, np.nan]}, "gives client 5 a weight that is not finite"),
         ({"weight": [0.1, 0.1, np.nan, 0.1, 0, 0.1]}, "gives client 2 a weight that is not finite"),
-        ({"asked": np.arange(6) == 2}, "asks client 2 for its loss, which is not available"),
+        ({"asked": np.arange(6) == 2}, "asks client 2, which is not available, for its loss"),
         ({"asked": SIX, "query_capacity": 3}, "asks more clients for a loss than its query_capacity allows"),
         ({"capacity": 3}, "invites more clients than its capacity allows"),
         # Where several rules are broken, the one that says most is named, for the first client.

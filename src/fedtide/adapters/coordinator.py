@@ -203,7 +203,7 @@ def refuse_training_while_absent(method: Method) -> None:
     """Refuses a method whose clients train while disconnected."""
     if method.solver.trains_absent:
         raise FedtideError(
-            f"{title_of(method)}: its clients also train in rounds in which they are not reached; "
+            f"{title_of(method)}: its clients also train in rounds in which they are unavailable; "
             "real clients do not train while disconnected"
         )
 

@@ -112,7 +112,7 @@ def run_block(spec: Spec, plan: PreparedRun, number: int, block: int, size: int)
 
 def _require_folder(folder: Path) -> None:
     if not (folder / "run.json").exists():
-        raise FedtideError(f"{folder}: not there on {platform.node()}: {SHARED}")
+        raise FedtideError(f"{folder}: missing on {platform.node()}: {SHARED}")
 
 
 @functools.lru_cache(maxsize=1)
@@ -123,7 +123,7 @@ def _experiment(spec: Spec) -> tuple[Setup, dict[str, Method]]:
     with contextlib.suppress(RuntimeError):  # an earlier task has already initialised JAX
         jax.config.update("jax_num_cpu_devices", spec.cores)
     if not Path(spec.folder).is_dir():
-        where = f"{spec.folder}: not there on {platform.node()}"
+        where = f"{spec.folder}: missing on {platform.node()}"
         raise FedtideError(f"{where}: all machines of the cluster must see the configuration's folder")
     try:
         config = loads(spec.text, spec.source, spec.folder)

@@ -23,7 +23,7 @@ class Latest(NamedTuple):
 
 @part
 class LatestUpdates(Rule):
-    """v = β Σ_j α_j y_j + Σ_{k∈S} q_k (Δ_k − β y_k), then y_k ← Δ_k on S: absent clients count by their latest update.
+    """v = β Σ_j α_j y_j + Σ_{k∈S} q_k (Δ_k − β y_k), then y_k ← Δ_k on S: others count by their latest update.
 
     β is `trust`. E[v] = Σ α_k Δ_k where E[q_k 1{k∈S}] = α_k, whatever y is: unbiased exactly where the weights are.
     With q = α and β = 1, v = Σ α_j y_j with the new y: biased by staleness only. In a round without updates the model

@@ -14,7 +14,7 @@ from fedtide.types import part
 
 @part
 class Diurnal(Drifting):
-    """Availability that varies over the day, with a time zone for each client; it may be correlated over rounds.
+    """Availability that varies over the day, with a time zone per client; optionally correlated over rounds.
 
     P(client k is available in round t) = clip(base_k · (1 + amplitude_k · sin(2π(t/period + zone_k))), 0, 1), exactly.
     A day has `period` rounds; `zone` is the client's shift as a fraction of a day. `persistence` ρ is the probability

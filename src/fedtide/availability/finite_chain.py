@@ -15,7 +15,7 @@ from fedtide.types import part
 
 @part
 class FiniteChain(Process):
-    """A Markov chain over sets of clients, with any joint availability of finitely many states; started stationary.
+    """A finite Markov chain whose states are sets of available clients, started from its stationary distribution.
 
     State i goes to state j with probability P_ij = `transition[i, j]`, and in state i the clients of `active_sets[i]`
     are available. With the stationary law μ = μP and a_i = 1 where state i has client k:

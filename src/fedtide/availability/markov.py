@@ -12,7 +12,7 @@ from fedtide.types import part
 
 @part
 class Markov(Process):
-    """An independent two-state chain for each client, with correlated availability; started stationary.
+    """An independent two-state Markov chain for each client, started from its stationary distribution.
 
     P(on|on) = λ + (1−λ)π and P(on|off) = (1−λ)π. π is the stationary availability,
     λ the lag-1 correlation: autocovariance π(1−π)λ^s, mean off-run 1/((1−λ)π) rounds, mean return time 1/π whatever

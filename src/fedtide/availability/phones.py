@@ -40,7 +40,7 @@ RULES = {
 
 @part
 class Phones(Daily):
-    """Phones from a population fitted to a real trace, under a rule of eligibility, with a daily profile.
+    """Phones drawn from a population fitted to a real trace, with an eligibility rule and a daily profile.
 
     π_k ~ Beta(a, b) and relaxation time τ_k ~ lognormal, independently, from `population_seed`; a fraction of the
     phones is never available where this was so in the trace. A phone keeps its random number from one round to the next

@@ -15,7 +15,7 @@ from fedtide.types import part
 
 @part
 class RandomAccess(Independent):
-    """A channel for `users` clients in every round, drawn with given probabilities.
+    """In every round `users` clients get access to a channel, drawn with given probabilities.
 
     Users are drawn sequentially without replacement, with probabilities p renormalised over the remaining ones, and
     independently in each round: λ = 0. As a race, client k arrives at time E_k / p_k with E_k exponential, and the

@@ -173,7 +173,7 @@ def status(
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def node(context: typer.Context) -> None:
-    """Start a client on its own machine; fedtide deploy keys prints how.
+    """Start a client on its own machine; fedtide deploy keys prints the command.
 
     Takes all arguments of Flower's SuperNode and responds faster, since
     Flower itself would import all modules again for every message. Arguments that

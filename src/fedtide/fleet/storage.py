@@ -154,7 +154,7 @@ def _model(found: Written, path: Path) -> FleetModel:
     _same_rounds(devices, found.rounds.seconds, path)
     if (found.stays is None) != (found.absences is None):
         missing = "absences" if found.absences is None else "stays"
-        raise InvalidInput(missing, None, "a table where the other of stays and absences is one")
+        raise InvalidInput(missing, None, "a table: stays and absences are given together")
     membership, notes = devices["cluster"].to_numpy(), found.account.notes
     issues = tuple(Issue(each.kind, each.count, each.done, tuple(each.examples)) for each in found.account.issues)
     return FleetModel(
@@ -218,11 +218,11 @@ def _devices(path: Path, devices: int, rounds: int, clusters: int) -> pl.DataFra
     if HABIT in table.columns:
         each = table[HABIT]
         if each.dtype != pl.List(pl.Float64) or each.null_count() or (each.list.len() != 2 * HARMONICS).any():
-            raise FedtideError(f"{path}: the column {HABIT} is not of {2 * HARMONICS} numbers a device")
+            raise FedtideError(f"{path}: the column {HABIT} must hold {2 * HARMONICS} numbers per device")
         if not (np.abs(each.list.explode().to_numpy()) <= FURTHEST).all():
             raise FedtideError(f"{path}: the column {HABIT} is not of numbers from −{FURTHEST} to {FURTHEST}")
     if len(table) != devices or (table["record"].list.len() != rounds).any():
-        raise FedtideError(f"{path}: not the {devices} devices of {rounds} rounds of {TOML}")
+        raise FedtideError(f"{path}: must hold the {devices} devices and {rounds} rounds that {TOML} states")
     if table["cluster"].min() < -1 or table["cluster"].max() >= clusters:  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
         raise FedtideError(f"{path}: the column cluster refers to clusters that are not in {TOML}")
     return table

@@ -135,7 +135,7 @@ class AccountTable(Table):
 
 
 _TABLE = Field(description="a table")
-_RUNS = Field(default=None, description="a table, where the other of stays and absences is one")
+_RUNS = Field(default=None, description="a table: stays and absences are given together")
 
 
 class Written(Table):

@@ -21,7 +21,7 @@ BIBTEX = """
 
 @method(
     title="AdaComm",
-    purpose="different data",
+    purpose="heterogeneous data",
     facts=Facts(unbiased="all π equal and all α equal", extra_up="1 scalar (its loss)", extra_down="1 scalar (τ)"),
     bibtex=BIBTEX,
 )

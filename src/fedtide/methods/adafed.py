@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="AdaFed",
-    purpose="weights for the absent",
+    purpose="weights for unavailable clients",
     facts=Facts(unbiased="all π equal and all α equal", needs_estimates=True, server_scalars=True),
     bibtex="""
     @article{tan2022adafed,
@@ -32,9 +32,9 @@ def adafed(
 ) -> Method:
     """Inverse-availability weights, normalised over the available clients.
 
-    w ← w − η_s Σ_{k∈A} q_k Δ_k with q_k = (α_k / π̂_k) / Σ_{j∈A} (α_j / π̂_j). Steps of even length, but the
-    normalisation in each round reintroduces a bias towards available clients. The paper's client selection is not
-    included.
+    w ← w − η_s Σ_{k∈A} q_k Δ_k with q_k = (α_k / π̂_k) / Σ_{j∈A} (α_j / π̂_j). The
+    weights sum to one in every round, which reintroduces a bias towards available clients. The paper's client
+    selection is not included.
     """
     solver = Sgd(rate, work, schedule)
     return Method("adafed", estimator, NormalisedInverse(), solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -10,14 +10,14 @@ from fedtide.solvers import PeriodicControlVariate
 
 @method(
     title="Amplified SCAFFOLD",
-    purpose="taking turns",
+    purpose="cyclic participation",
     facts=Facts(
         unbiased="over a period in which all clients take part equally often",
         server_models=4,
         client_models=2,
         client_scalars=True,
         extra_up="d (the change of its mean gradient)",
-        extra_down="d (c), once a period",
+        extra_down="d (c), once per period",
     ),
     bibtex="""
     @inproceedings{crawshaw2024periodic,

@@ -107,13 +107,13 @@ class Facts:
 
 Purpose = Literal[
     "baselines",
-    "weights for the absent",
-    "memory for the absent",
-    "choosing whom to invite",
-    "taking turns",
-    "different data",
-    "different devices",
-    "the worst served",
+    "weights for unavailable clients",
+    "memory for unavailable clients",
+    "client selection",
+    "cyclic participation",
+    "heterogeneous data",
+    "heterogeneous devices",
+    "worst-served clients",
     "others",
 ]
 """The purpose of a method; lists of methods are in this order."""

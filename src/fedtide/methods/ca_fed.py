@@ -24,7 +24,7 @@ BIBTEX = """
 
 @method(
     title="CA-Fed",
-    purpose="weights for the absent",
+    purpose="weights for unavailable clients",
     facts=Facts(
         unbiased="κ̄² → ∞ and π̂ = π",
         needs_estimates=True,

@@ -16,7 +16,7 @@ from fedtide.work import Steps
 
 @method(
     title="ClusterFedVARP",
-    purpose="memory for the absent",
+    purpose="memory for unavailable clients",
     facts=Facts(unbiased="all π equal", server_models=1, server_rows="K", server_scalars=True),
     bibtex=BIBTEX,
 )
@@ -29,7 +29,7 @@ def cluster_fedvarp(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Replace an absent client's update by the latest mean update of its cluster.
+    """Use the latest mean update of a client's cluster while the client does not take part.
 
     v = Σ_j α_j y_c(j) + Σ_{k∈S} q_k (Δ_k − y_c(k)) with the old y, q_k = α_k N/|S|; then y_c ← mean of Δ_k over S ∩ c,
     where that is not empty, and w ← w − η_s v. `assignment` gives the cluster c(k) of each client; without it clients

@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Cyclic participation",
-    purpose="taking turns",
+    purpose="cyclic participation",
     facts=Facts(unbiased="equal groups, all π equal and all α equal"),
     bibtex="""
     @inproceedings{cho2023cyclic,

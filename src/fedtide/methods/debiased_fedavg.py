@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Debiased FedAvg",
-    purpose="weights for the absent",
+    purpose="weights for unavailable clients",
     facts=Facts(unbiased="once r̂ has converged", server_scalars=True),
     bibtex="""
     @inproceedings{sun2025debiasing,
@@ -41,7 +41,7 @@ def debiased_fedavg(
 
     Args:
         clients: m, the largest number of clients per round; all available clients by default
-        separation: R, the rounds a client pauses after taking part
+        separation: R, the number of rounds for which a client pauses after taking part
         prior: n, the number of rounds for which the prior of r̂ counts
     """
     policy, solver = Separated(clients, separation, prior), Sgd(rate, work, schedule)

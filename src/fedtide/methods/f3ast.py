@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="F3AST",
-    purpose="choosing whom to invite",
+    purpose="client selection",
     facts=Facts(unbiased="as β → 0, once r has converged", server_scalars=True),
     bibtex="""
     @article{ribero2023f3ast,

@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Fed-CVaR-Avg",
-    purpose="the worst served",
+    purpose="worst-served clients",
     facts=Facts(
         unbiased="never, by design: biased towards large losses (γ = 1: as FedAvg)",
         extra_up="1 scalar (t)",
@@ -52,7 +52,7 @@ def fed_cvar_avg(
         level: α, the fraction of the largest losses that counts
         mix: γ, the weight of the plain mean; 1 is FedAvg
         start: t before the first round
-        train_everyone: also train absent clients, as in the paper: the same numbers, more work
+        train_everyone: also train unavailable clients, as in the paper: the same result at a higher cost
     """
     solver = TailRisk(rate, threshold_rate, level, mix, start, train_everyone, work, schedule)
     return Method("fed_cvar_avg", Blind(), Everyone(), solver, WeightedSum(), Optimiser(rate=server_rate))

@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedAU",
-    purpose="weights for the absent",
+    purpose="weights for unavailable clients",
     facts=Facts(unbiased="once ω = 1/π, without a cutoff", needs_estimates=True, server_scalars=True),
     bibtex="""
     @inproceedings{wang2024fedau,

@@ -14,7 +14,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedAvgM",
-    purpose="different data",
+    purpose="heterogeneous data",
     facts=Facts(unbiased="all π equal and all α equal", server_models=2),
     bibtex="""
     @misc{hsu2019measuring,

@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedAWE",
-    purpose="memory for the absent",
+    purpose="memory for unavailable clients",
     facts=Facts(unbiased="as η → 0 and all α equal: the mean gap is 1/π", client_models=1, client_scalars=True),
     bibtex="""
     @inproceedings{xiang2024fedawe,

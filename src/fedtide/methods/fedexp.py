@@ -14,7 +14,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedExP",
-    purpose="different data",
+    purpose="heterogeneous data",
     facts=Facts(
         unbiased="all clients take part",
         server_models=2,

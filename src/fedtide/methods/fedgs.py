@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedGS",
-    purpose="choosing whom to invite",
+    purpose="client selection",
     facts=Facts(unbiased="all clients chosen equally often, all α equal", server_scalars=True),
     bibtex="""
     @inproceedings{wang2023fedgs,
@@ -44,7 +44,7 @@ def fedgs(
     1,000 clients. Biased: rarely available clients are selected less often, though more often than in a uniform sample.
 
     Args:
-        clients: m, the clients that take part in a round
+        clients: m, the largest number of clients per round
         spread: a, the weight of the distance between selected clients; 0 only equalises counts
         scale: the scale on which similarity shortens an edge of the graph
         threshold: the similarity below which there is no edge

@@ -26,7 +26,7 @@ BIBTEX = """
 
 @method(
     title="FedAdagrad",
-    purpose="different data",
+    purpose="heterogeneous data",
     facts=Facts(unbiased="all π equal and all α equal", server_models=2),
     bibtex=BIBTEX,
 )
@@ -41,7 +41,7 @@ def fedadagrad(
     """FedAvg's direction, divided by the root of the sum of its squares so far.
 
     v = Σ_{k∈S} q_k Δ_k, q_k = α_k / Σ_S α; u ← u + v², w ← w − η_s v / √(u + ε²), coordinate by coordinate,
-    from u = ε². By optax; the paper has √u + ε for the root, and so has `published`.
+    from u = ε². As in optax; the paper, and `published`, have √u + ε instead of the root.
 
     Args:
         epsilon: ε, the size below which gradients count as small
@@ -57,7 +57,7 @@ def fedadagrad(
 
 @method(
     title="FedAdam",
-    purpose="different data",
+    purpose="heterogeneous data",
     facts=Facts(unbiased="all π equal and all α equal", server_models=3),
     bibtex=BIBTEX,
 )
@@ -97,7 +97,7 @@ def fedadam(
 
 @method(
     title="FedYogi",
-    purpose="different data",
+    purpose="heterogeneous data",
     facts=Facts(unbiased="all π equal and all α equal", server_models=3),
     bibtex=BIBTEX,
 )

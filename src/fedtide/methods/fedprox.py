@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedProx",
-    purpose="different data",
+    purpose="heterogeneous data",
     facts=Facts(unbiased="all π equal and all α equal"),
     bibtex="""
     @inproceedings{li2020fedprox,

@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FedStale",
-    purpose="memory for the absent",
+    purpose="memory for unavailable clients",
     facts=Facts(unbiased="π̂ = π", needs_estimates=True, server_models=2, server_rows="N", server_scalars=True),
     bibtex="""
     @article{rodio2024fedstale,
@@ -31,7 +31,7 @@ def fedstale(
     schedule: Schedule = Constant(),
     estimator: Estimator = Bayesian(),
 ) -> Method:
-    """Combine fresh updates with the latest updates of absent clients, weighted by a factor β.
+    """Combine fresh updates with the latest updates of unavailable clients, weighted by a factor β.
 
     v = β Σ_j α_j y_j + Σ_{k∈A} (α_k / π̂_k) (Δ_k − β y_k) with the old y; then y_k ← Δ_k on A and w ← w − η_s v.
     β is `trust`: 0 is `unbiased`, 1 is FedVARP with weights for unequal availability. Unbiased for every β when π̂ = π;

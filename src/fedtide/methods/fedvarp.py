@@ -21,7 +21,7 @@ BIBTEX = """
 
 @method(
     title="FedVARP",
-    purpose="memory for the absent",
+    purpose="memory for unavailable clients",
     facts=Facts(unbiased="all π equal; the bias at unequal π is transient", server_models=2, server_rows="N"),
     bibtex=BIBTEX,
 )
@@ -32,7 +32,7 @@ def fedvarp(
     work: Work = Steps(),
     schedule: Schedule = Constant(),
 ) -> Method:
-    """Replace an absent client's update by its latest one.
+    """Use a client's latest update while it does not take part.
 
     v = Σ_j α_j y_j + Σ_{k∈S} q_k (Δ_k − y_k) with the old y, q_k = α_k N/|S|; then y_k ← Δ_k on S and w ← w − η_s v. S
     is all available clients, or with `clients` = m a uniform sample of m of them. Removes the variance of sampling, not

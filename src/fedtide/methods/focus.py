@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="FOCUS",
-    purpose="memory for the absent",
+    purpose="memory for unavailable clients",
     facts=Facts(unbiased="up to staleness; exactly at its fixed point", server_models=2, client_models=1),
     bibtex="""
     @inproceedings{ying2025focus,
@@ -32,7 +32,7 @@ def focus(rate: float = 0.1, server_rate: float = 1.0, work: Work = Steps(), sch
     participation is. The paper sums instead of averaging, which is η_s = N with equal α.
 
     Args:
-        server_rate: η_s, of the mean over clients; the paper's rate, of the sum, is N times smaller with equal α
+        server_rate: η_s, for the mean over clients; the paper's rate is for the sum: N times smaller with equal α
     """
     policy, solver = Everyone("fixed"), GradientTracking(rate, work, schedule)
     return Method("focus", Blind(), policy, solver, Accumulated(), Optimiser(rate=server_rate))

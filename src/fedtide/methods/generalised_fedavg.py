@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Generalised FedAvg",
-    purpose="taking turns",
+    purpose="cyclic participation",
     facts=Facts(unbiased="over a period in which all clients take part equally often", server_models=2),
     bibtex="""
     @inproceedings{wang2022unified,

@@ -15,7 +15,7 @@ from fedtide.work import Steps
 
 @method(
     title="Local adaptive",
-    purpose="different devices",
+    purpose="heterogeneous devices",
     facts=Facts(
         unbiased="all clients take part",
         extra_up="d (the sum of its preconditioners), with correct; 2d more each way with state = 'averaged'",

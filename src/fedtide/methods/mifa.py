@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="MIFA",
-    purpose="memory for the absent",
+    purpose="memory for unavailable clients",
     facts=Facts(unbiased="up to staleness, for any availability", server_models=2, server_rows="N"),
     bibtex="""
     @inproceedings{gu2021mifa,

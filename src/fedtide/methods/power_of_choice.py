@@ -35,7 +35,7 @@ def _variant(name: str, base: Method, losses: str) -> Method:
     return replace(base, name=name, participation=replace(policy, losses=losses))
 
 
-@method(title="pow-d", purpose="choosing whom to invite", facts=_FACTS, bibtex=_BIBTEX)
+@method(title="pow-d", purpose="client selection", facts=_FACTS, bibtex=_BIBTEX)
 def pow_d(
     rate: float = 0.1,
     server_rate: float = 1.0,
@@ -59,7 +59,7 @@ def pow_d(
     return Method("pow_d", Blind(), policy, Sgd(rate, work, schedule), WeightedSum(), server)
 
 
-@method(title="cpow-d", purpose="choosing whom to invite", facts=_FACTS, bibtex=_BIBTEX)
+@method(title="cpow-d", purpose="client selection", facts=_FACTS, bibtex=_BIBTEX)
 @arguments_of(pow_d)
 def cpow_d(*arguments: Any, **named: Any) -> Method:
     """Train the clients with the largest minibatch losses among a few candidates.
@@ -73,7 +73,7 @@ def cpow_d(*arguments: Any, **named: Any) -> Method:
 
 @method(
     title="rpow-d",
-    purpose="choosing whom to invite",
+    purpose="client selection",
     facts=Facts(unbiased=_FACTS.unbiased, server_scalars=True),
     bibtex=_BIBTEX,
 )
@@ -90,7 +90,7 @@ def rpow_d(*arguments: Any, **named: Any) -> Method:
 
 @method(
     title="adapow-d",
-    purpose="choosing whom to invite",
+    purpose="client selection",
     facts=replace(_FACTS, unbiased="once d = m, all α equal and all π equal"),
     bibtex=_BIBTEX,
 )
@@ -112,7 +112,7 @@ def adapow_d(
     Args:
         clients: m, the number of clients that take part
         candidates: d in the first round; without it all clients
-        halve_every: r, the rounds after which d halves
+        halve_every: r, the number of rounds after which d is halved
     """
     policy, server = HighestLoss(clients, candidates, "all", halve_every), Optimiser(rate=server_rate)
     return Method("adapow_d", Blind(), policy, Sgd(rate, work, schedule), WeightedSum(), server)

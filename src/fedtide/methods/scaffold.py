@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="SCAFFOLD",
-    purpose="different data",
+    purpose="heterogeneous data",
     facts=Facts(
         unbiased="all π equal and all α equal; the bias at unequal π is transient",
         server_models=2,

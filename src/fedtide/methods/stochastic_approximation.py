@@ -13,7 +13,7 @@ from fedtide.work import Steps
 
 @method(
     title="Stochastic approximation",
-    purpose="different data",
+    purpose="heterogeneous data",
     facts=Facts(unbiased="all π equal and all α equal"),
     bibtex="""
     @misc{srihari2024stochastic,

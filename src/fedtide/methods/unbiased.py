@@ -14,7 +14,7 @@ from fedtide.work import Steps
 
 @method(
     title="Unbiased",
-    purpose="weights for the absent",
+    purpose="weights for unavailable clients",
     facts=Facts(unbiased="π̂ = π", needs_estimates=True, server_scalars=True),
     bibtex=BIBTEX,
 )

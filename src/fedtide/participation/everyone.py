@@ -9,7 +9,7 @@ from fedtide.types import Decision, Observation, part
 
 @part
 class Everyone(Weighed):
-    """All available clients A, with weights `ratio` α_k / Σ_A α, `fixed` α_k (absent clients count 0), `equal` 1/|A| or
+    """All available clients A, with weights `ratio` α_k / Σ_A α, `fixed` α_k (others count 0), `equal` 1/|A| or
     `scaled` α_k N/|A|.
 
     Biased towards the available: with fixed weights the long-run objective is Σ p_k F_k, p_k ∝ π_k α_k.

@@ -29,7 +29,7 @@ def rare_pattern(
     for mine, count, field in ((~has, clients - rare, "outside of the pattern"), (has, rare, "of the pattern")):
         samples = rng.permutation(np.flatnonzero(mine))
         each, rest = divmod(len(samples), count)
-        require(each >= 1, "pattern", list(pattern), f"classes with samples enough: {len(samples)} {field} are too "
+        require(each >= 1, "pattern", list(pattern), f"classes with enough samples: {len(samples)} {field} are too "
                 f"few for {in_numbers(count, 'client')}")  # fmt: skip
         parts += np.split(samples[: len(samples) - rest], count)
         dropped += rest

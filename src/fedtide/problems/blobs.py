@@ -31,7 +31,7 @@ def blobs(
     importance: Importance = "uniform",
     points: int = 1000,
 ) -> Classification:
-    """Gaussian blobs in the plane, the last class at the rarest users only: three cases of the CVaR paper.
+    """Gaussian blobs in the plane, with the last class held only by the rarest users: three cases of the CVaR paper.
 
     Every class has `points` points around its centre, with standard deviation 0.1 in both directions.
 

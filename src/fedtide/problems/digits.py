@@ -20,7 +20,7 @@ def digits(
     test_fraction: float = 0.2,
     model: Model | None = None,
 ) -> Classification:
-    """Handwritten digits (1,797 real images of 8×8 pixels, 10 classes), split over clients by a Dirichlet law.
+    """Handwritten digits (1,797 real images of 8×8 pixels, 10 classes), split over clients by a Dirichlet distribution.
 
     The smaller the `concentration`, the fewer classes a client has. Pixels are scaled to [0, 1]; `test_fraction` of a
     client's images are its test set. The model is softmax regression unless given. The images come with scikit-learn.

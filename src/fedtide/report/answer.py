@@ -58,7 +58,7 @@ def _compared(kind: Metric, ranked: Sequence[str], base: str, seeds: pl.DataFram
         return [*sentences, Markup("One seed gives no interval: differences may be due to chance.")]
     close = [clean(o) for o, gap in gaps.items() if o not in named and not gap.apart]
     if close:
-        sentences.append(Markup("Not significantly different either: {}.").format(listed(close)))
+        sentences.append(Markup("Not significantly different from it: {}.").format(listed(close)))
     return sentences
 
 

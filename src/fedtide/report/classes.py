@@ -71,7 +71,7 @@ def importance(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]
     ends = [f"{clean(m)} {percent(off[m], 0)}" for m in methods]
     alt = f"Line charts of each class's share of all weight. Share given to the wrong class: {', '.join(ends)}."
     caption = (
-        "Share of all weight given so far that went to each class of clients; the dashed line is the target. The "
+        "Cumulative share of the weight of each class of clients; the dashed line is the target. The "
         "percentage is the share given to the wrong class by the end (total variation distance from the target)."
     )
     equal = np.ptp(fleet.target) < 1e-6

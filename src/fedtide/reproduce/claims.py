@@ -167,7 +167,7 @@ def _included(claim: Claim, case: CaseResult) -> np.ndarray:
 def _speedup(case: CaseResult, method: str, rival: str) -> np.ndarray:
     """Rounds that the rival needs to reach its own final accuracy, divided by those that the method needs."""
     rounds = np.array(case.rounds, float)
-    target = case.method(rival).late
+    target = case.method(rival).final
 
     def needed(label: str) -> np.ndarray:
         curve = case.method(label).curve

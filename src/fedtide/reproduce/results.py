@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
 from fedtide.files import write_text
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.statistics import Metric, student
-from fedtide.tuning.trials import LATE, late
+from fedtide.tuning.trials import FINAL_WINDOW, final
 
 MeasureName = Literal[
-    "late", "average", "best", "spread", "worst_decile", "objective", "tail_loss", "classes", "included", "speedup"
+    "final", "average", "best", "spread", "worst_decile", "objective", "tail_loss", "classes", "included", "speedup"
 ]
 
 
@@ -42,18 +42,18 @@ class RunMeasure(NamedTuple):
 
 def _final(field: str) -> Callable[[EvaluationRecord], Any]:
     """The mean of a field of the evaluations over the last fifth of the run."""
-    return lambda record: late(getattr(record, field))
+    return lambda record: final(getattr(record, field))
 
 
 def _final_deviation(record: EvaluationRecord) -> Any:
     runs = record.test_accuracy
-    return runs[:, -math.ceil(LATE * runs.shape[-1]) :].std(axis=-1)
+    return runs[:, -math.ceil(FINAL_WINDOW * runs.shape[-1]) :].std(axis=-1)
 
 
 _RUN = "over the last fifth of the run"
 
 MEASURES: dict[MeasureName, RunMeasure] = {
-    "late": RunMeasure(f"test accuracy {_RUN}", "points", "Final accuracy", _final("test_accuracy")),
+    "final": RunMeasure(f"test accuracy {_RUN}", "points", "Final accuracy", _final("test_accuracy")),
     "average": RunMeasure(
         "mean test accuracy over the run", "points", "Time-average accuracy", lambda r: r.test_accuracy.mean(axis=-1)
     ),
@@ -78,7 +78,7 @@ MEASURES: dict[MeasureName, RunMeasure] = {
         _final("tail_loss"),
         highest=False,
     ),
-    "classes": RunMeasure("accuracy", compute=lambda r: late(r.class_accuracy, axis=-2), digits=4),
+    "classes": RunMeasure("accuracy", compute=lambda r: final(r.class_accuracy, axis=-2), digits=4),
     "included": RunMeasure("inclusion rate (fraction of the available rounds in which a client is invited)"),
     "speedup": RunMeasure("speed-up in rounds to the other method's final accuracy", "times"),
 }
@@ -124,7 +124,7 @@ class MethodResult(_Stored):
     objective: Array | None = None
     tail_loss: Array | None = None
     curve: Array | None = None  # test accuracy, [runs, points]
-    late: Array | None = None
+    final: Array | None = None
     average: Array | None = None
     best: Array | None = None
     spread: Array | None = None
@@ -252,10 +252,10 @@ class Results(_Stored):
     command: str = ""
 
     @property
-    def measure(self) -> Literal["late", "objective"]:
+    def measure(self) -> Literal["final", "objective"]:
         """By what figures compare methods: final accuracy if there is a test set, otherwise the objective."""
-        tested = any(method.values("late") is not None for case in self.cases for method in case.methods)
-        return "late" if tested else "objective"
+        tested = any(method.values("final") is not None for case in self.cases for method in case.methods)
+        return "final" if tested else "objective"
 
     @property
     def metric(self) -> Metric:

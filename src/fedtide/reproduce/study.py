@@ -84,8 +84,8 @@ class Claim(Table):
     )
     method: Word = Field(description="the label of the method in question")
     measure: MeasureName = Field(
-        default="late",
-        description='"late", "average", "best", "spread", "worst_decile", "objective", "tail_loss", "classes", '
+        default="final",
+        description='"final", "average", "best", "spread", "worst_decile", "objective", "tail_loss", "classes", '
         '"included" or "speedup"',
     )
     against: Word | tuple[Word, ...] | None = Field(

@@ -114,7 +114,7 @@ def serve(server: Server, state: State, w: Array) -> Array:
 _RULES = (
     "gives client {client} a weight without inviting it",
     "gives client {client} a weight that is not finite",
-    "asks client {client} for its loss, which is not available",
+    "asks client {client}, which is not available, for its loss",
     "invites client {client}, which is not available",
     "asks more clients for a loss than its query_capacity allows",
     "invites more clients than its capacity allows",

@@ -152,7 +152,7 @@ class Setup:
                 "cluster_fedvarp keeps one row per cluster instead" if on_server else "use a method without such rows"
             )
             advice = f"this method keeps {kept}; {other}"
-        raise DoesNotFit(f"{label}: needs about {need}, the device has {memory.readable(available)}: {advice}")
+        raise DoesNotFit(f"{label}: needs about {need}, but the device has only {memory.readable(available)}: {advice}")
 
     def memory(self, method: Method, chunk: int | None, settings: int = 1) -> memory.MemoryEstimate:
         """The bytes that the method needs on the device."""

@@ -77,7 +77,7 @@ def weighting(method: Method, clients: Clients, sizes: np.ndarray) -> Weighting:
         # While the model moves slowly, client k counts by β α_k from memory and by 1 − β of its mean weight afresh.
         if rule.trust < 1 and (result.score is None or result.normalised or result.ca_fed is not None):
             return Weighting(
-                note="It trusts its memory partly and its weights vary: neither limit nor path is predicted."
+                note="Its memory has weight β < 1 and its weights vary: neither limit nor path is predicted."
             )
         fresh = 0 if result.score is None or rule.trust == 1 else (1 - rule.trust) * result.score
         note = "Its memory of all updates replaces those of unavailable clients; its path is not predicted."
@@ -102,9 +102,9 @@ def weighting(method: Method, clients: Clients, sizes: np.ndarray) -> Weighting:
     if differ and not rule.normalised:
         factor = work.steps / steps
         result = result._replace(factor=factor if result.factor is None else result.factor * factor)
-        notes.append("Clients take different numbers of steps, which count as importance.")
+        notes.append("Clients that take more steps have a larger effective importance.")
     elif differ:
-        notes.append("The limit leaves out that clients with more local steps have longer rounds.")
+        notes.append("The limit ignores that rounds with more local work take longer steps.")
     training = None
     if rule.trust is None:
         if rule.normalised or solver.rate is None or server.rate is None:

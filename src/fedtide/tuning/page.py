@@ -12,7 +12,7 @@ from fedtide.report.frame import page
 from fedtide.simulation import describe
 from fedtide.tuning.plan import Plan
 from fedtide.tuning.space import is_number
-from fedtide.tuning.trials import LATE, Measure, MethodTrials, Trial, outcomes
+from fedtide.tuning.trials import FINAL_WINDOW, Measure, MethodTrials, Trial, outcomes
 
 PANELS = 12  # maps per method at most; otherwise one map with the best over the other arguments
 DARKEST = 50  # percent of colour in the best cell, so that its text is legible
@@ -139,9 +139,9 @@ def how(plan: Plan) -> str:
     """How the settings were chosen."""
     config, measure, seeds = plan.config, plan.measure, words.count(len(plan.seeds), "seed")
     evaluations = -(-plan.rounds // config.run.evaluate_every)
-    late = math.ceil(LATE * evaluations)
-    result = f"The best {measure.words}, averaged over {seeds} and over the last {late} of {evaluations} evaluations"
-    if late == 1:
+    final = math.ceil(FINAL_WINDOW * evaluations)
+    result = f"The best {measure.words}, averaged over {seeds} and over the last {final} of {evaluations} evaluations"
+    if final == 1:
         result = f"The best {measure.words} at the last evaluation, averaged over {seeds}"
     if measure.held_out:
         share = words.percent(config.tune.validation, 0)

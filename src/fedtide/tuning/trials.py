@@ -21,7 +21,7 @@ from fedtide.tuning.space import Space, is_number
 if TYPE_CHECKING:
     import polars
 
-LATE = 0.2
+FINAL_WINDOW = 0.2
 """The length of the final window that a trial is scored on, as a share of its evaluations."""
 
 _FIRST_SEED = 1_000_000  # far from the usual seeds of runs
@@ -37,9 +37,9 @@ class Measure(NamedTuple):
     highest: bool  # whether more is better
     held_out: bool  # whether on held-out samples
 
-    def late(self, result: EvaluationRecord) -> np.ndarray:
+    def final(self, result: EvaluationRecord) -> np.ndarray:
         """[trials, seeds] the mean over the final window."""
-        return late(np.asarray(getattr(result, self.field), np.float64))
+        return final(np.asarray(getattr(result, self.field), np.float64))
 
 
 MEASURES = {
@@ -103,9 +103,9 @@ def tuning_seeds(config: Config) -> list[int]:
     return list(wanted)
 
 
-def late(values: np.ndarray, axis: int = -1) -> np.ndarray:
+def final(values: np.ndarray, axis: int = -1) -> np.ndarray:
     """The mean over the final window."""
-    return np.take(values, range(-math.ceil(LATE * values.shape[axis]), 0), axis).mean(axis)
+    return np.take(values, range(-math.ceil(FINAL_WINDOW * values.shape[axis]), 0), axis).mean(axis)
 
 
 def edge(value: Any, tried: Sequence[Any]) -> str | None:

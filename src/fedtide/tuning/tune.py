@@ -97,7 +97,7 @@ def run_trials(planned: Plan, label: str, *, skew: bool = True, progress: Progre
         config, planned.problem, planned.experiment.availability, methods, rounds=planned.rounds, seeds=planned.seeds,
         skew=skew, progress=None if progress is None else lambda done, total: progress(label, done, total),
     )  # fmt: skip
-    values = measure.late(result)
+    values = measure.final(result)
     diverged = ~np.isfinite(result.objective).all(axis=-1) | ~np.isfinite(values)
     score = np.where(diverged.any(axis=1), np.nan, values.mean(axis=1))
     rank = np.empty(len(score), np.int64)
@@ -118,7 +118,7 @@ def _table(planned: Plan, label: str, progress: Progress | None) -> pl.DataFrame
             for i, axis in enumerate(own.axes)
         },
         "seed": np.tile(planned.seeds, tried),
-        **{one.column: one.late(result.evaluations).ravel() for one in measures},
+        **{one.column: one.final(result.evaluations).ravel() for one in measures},
         "diverged": result.diverged.ravel(),
         "score": np.repeat(result.score, seeds),
         "rank": pl.Series(np.repeat(result.rank, seeds)).replace(0, None),

@@ -56,7 +56,7 @@ def test_a_client_that_is_stopped_while_it_trains(run, bench, record):
     bench.federation.stop("node-2")
     run.written(13)
     row = run.row(12, 2)
-    assert row["reason"] in ("no-reply:the node has gone", "no-reply")
+    assert row["reason"] in ("no-reply:the node has disconnected", "no-reply")
     seconds = run.rounds()[12]["ended"] - stopped
     started = time.time()
     bench.federation.start("node-2")

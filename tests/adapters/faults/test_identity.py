@@ -49,7 +49,7 @@ def test_strangers_do_not_get_in(guarded, record):
 
 
 def test_a_client_cannot_pose_as_another_one(guarded, record):
-    """Node 2 has a registered key, and says that it is client 1, which is away."""
+    """Node 2 has a registered key, and claims to be client 1, which is away."""
     federation = guarded.federation
     assert not federation.alive("node-2")  # it did not trust the SuperLink
     federation.nodes[2]["client-id"] = "1"
@@ -57,7 +57,7 @@ def test_a_client_cannot_pose_as_another_one(guarded, record):
     run = guarded.run("posing", rounds=3, keys=str(guarded.keys), **{"enrol-seconds": 5.0, "round-seconds": 5.0})
     run.start()
     run.written(3)
-    why = "refused:it says that it is client '1', but its key is that of client '2'"
+    why = "refused:it claims to be client '1', but its key is that of client '2'"
     assert run.row(2, 2)["reason"] == why
     assert [run.row(t, 1)["reason"] for t in range(3)] == ["not-listed"] * 3
     assert all(run.row(t, 0)["included"] for t in range(3))

@@ -181,7 +181,7 @@ def test_objects_that_vanish_and_replies_that_cannot_be_read_are_written_down(re
     made.serve()
     rows = ledger_of(made)[2]
     for t in range(2):
-        assert rows[t, "1"].reason == "no-reply:it was not sent to its end"
+        assert rows[t, "1"].reason == "no-reply:the reply is incomplete"
         assert rows[t, "3"].reason.startswith("refused:")
         assert all(rows[t, str(k)].included for k in (0, 2, 4))
 

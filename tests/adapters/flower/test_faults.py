@@ -119,7 +119,7 @@ BAD = {
     "steps of a kind": (with_number("steps", 2.5), "refused:steps = 2.5"),
     "loss": (with_number("loss", float("inf")), "refused:a loss of inf"),
     "rate": (with_number("rate", 1e-9), "refused:a rate of 1e-09"),
-    "another client": (said(client="0"), "refused:answers as client '0'"),
+    "another client": (said(client="0"), "refused:a reply of client '0'"),
     "replayed round": (said(round=77), "refused:a replayed answer"),
     "replayed nonce": (said(nonce="00"), "refused:a replayed answer"),
     "no reply record": (without("reply"), "refused:malformed"),
@@ -296,7 +296,7 @@ def test_a_code_of_flowers_is_a_reason(toy, ledger_of):
 
     made.nodes[1].fault = on_train(gone)
     made.serve()
-    assert ledger_of(made)[2][0, "1"].reason == "no-reply:the node has gone"
+    assert ledger_of(made)[2][0, "1"].reason == "no-reply:the node has disconnected"
 
 
 def test_who_is_not_on_the_roster_is_refused(toy, ledger_of):

@@ -55,10 +55,10 @@ def test_who_has_anothers_key_is_refused_and_the_round_goes_on(cities, ledger_of
     session = made.serve()
     _, here, rows = ledger_of(made)
     assert here.tolist() == [[False, False, True]] * 3
-    why = "refused:it says that it is client 'turin', but its key is that of client 'oslo'"
+    why = "refused:it claims to be client 'turin', but its key is that of client 'oslo'"
     assert [rows[t, "oslo"].reason for t in range(3)] == [why] * 3
     assert [rows[t, "turin"].reason for t in range(3)] == ["not-listed"] * 3
-    assert "is refused: says that it is client 'turin'" in caplog.text
+    assert "is refused: claims to be client 'turin'" in caplog.text
     assert set(made.nodes[0].kinds) == {"query.hello"}  # it never sees the model
     np.testing.assert_allclose(session.coordinator.served, 3.0)  # one a round: ly/on's
 
@@ -74,8 +74,8 @@ def test_a_name_without_a_key_and_a_key_without_a_name(cities, keys, ledger_of, 
     made.serve()
     _, here, rows = ledger_of(made)
     assert here.tolist() == [[True, False, False]] * 3
-    assert rows[0, "turin"].reason == "refused:it says that it is client 'turin', but its key is unknown"
-    assert rows[0, "ly/on"].reason == "refused:it says that it is client 'ly/on', which has no key"
+    assert rows[0, "turin"].reason == "refused:it claims to be client 'turin', but its key is unknown"
+    assert rows[0, "ly/on"].reason == "refused:it claims to be client 'ly/on', which has no key"
 
 
 def test_it_counts_once_it_says_who_it_is(cities, ledger_of):

@@ -72,7 +72,7 @@ def test_an_order_that_was_overtaken_changes_nothing(memory):
     memory.hold(row(1), 0)
     memory.recall(5, 0, {}, FIRST)
     memory.hold(row(5), 5)
-    with pytest.raises(FedtideError, match="an order of round 3, though round 5 has begun"):
+    with pytest.raises(FedtideError, match="a request for round 3, although round 5 has begun"):
         memory.recall(3, 0, {}, FIRST)
     assert values(memory.recall(6, 5, {}, FIRST)) == [5, 5]
 

@@ -259,7 +259,7 @@ def test_a_newer_ledger(place, three):
         connection.exec_driver_sql("update fedtide_ledger set version = 2")
     with pytest.raises(FedtideError) as raised:
         Ledger(place)
-    one_line(raised, "of another Fedtide .schema 2; this one knows 1")
+    one_line(raised, "written by another version of Fedtide .schema 2; supported: 1")
 
 
 def test_odd_paths(tmp_path):

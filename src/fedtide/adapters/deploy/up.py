@@ -101,10 +101,10 @@ def _keys(app: App, ids: Sequence[str], host: str, tls: bool) -> Keys | None:
     missing = [path for path in (keys.ca, keys.certificate, keys.key, *keys.clients.values()) if not path.exists()]
     others = {unquote(path.stem): path.with_suffix("") for path in sorted(keys.registered.glob("*.pub"))}
     if missing or not others:
-        why = f"keys, and {missing[0]} is not there" if missing else f"keys of clients, and {keys.registered} has none"
+        why = f"keys, but {missing[0]} is missing" if missing else f"keys of clients, but {keys.registered} has none"
         raise FedtideError(
-            f"--host {host}: beyond this machine only with {why}; "
-            f"make them with: fedtide deploy keys {app.folder} --host HOST --clients …"
+            f"--host {host}: other machines can only connect with {why}; "
+            f"create them with: fedtide deploy keys {app.folder} --host HOST --clients …"
         )
     return keys._replace(clients=keys.clients | others)
 

@@ -128,7 +128,7 @@ class Arrivals:
 
 def _opened(one: _Announced) -> Arrived:
     if one.gone:
-        return Arrived(one.request, None, "no-reply:it was not sent to its end")
+        return Arrived(one.request, None, "no-reply:the reply is incomplete")
     try:
         message = inflate_object_from_contents(one.reply, one.contents)
     except Exception as error:  # clients may send anything

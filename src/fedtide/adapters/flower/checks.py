@@ -69,7 +69,7 @@ def opened(message: Message, order: Order, limit: int) -> Reply:
     if reply.refusal:
         raise (LostMemory if reply.memory_lost is True else Refused)(str(reply.refusal))
     if order.client and reply.client != order.client:
-        raise Refused(f"answers as client {str(reply.client)!r:.60}, the order was for {order.client!r}")
+        raise Refused(f"a reply of client {str(reply.client)!r:.60} to a request for client {order.client!r}")
     if (reply.kind, reply.round, reply.nonce) != (order.kind, order.round, order.nonce):
         raise Refused(f"a replayed answer: to '{reply.kind!s:.20}' of round {reply.round!s:.20}")
     return reply

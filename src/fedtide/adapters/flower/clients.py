@@ -123,7 +123,7 @@ def _work(trainer: Trainer, order: Order, name: str, config: Config, node: Confi
     if order.kind in ("hello", "here"):
         return reply
     if order.client != name:
-        raise FedtideError(f"an order for client {order.client!r}")
+        raise FedtideError(f"a request for another client, {order.client!r}")
     refuse_training_while_absent(method)
     method = fitted(method, SimpleNamespace(sizes=np.array([max(examples, 1)])))
     w = np.concatenate([np.asarray(array).ravel() for array in order.arrays])

@@ -223,5 +223,5 @@ def _reason(message: Message) -> str:
     if code in _EXPIRED:
         return "expired"
     if code == ErrorCode.NODE_UNAVAILABLE:
-        return "no-reply:the node has gone"
+        return "no-reply:the node has disconnected"
     return f"error:{why or code}"

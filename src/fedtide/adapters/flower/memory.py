@@ -44,7 +44,7 @@ class ClientMemory:
         kept, pending = self._read(self._row), self._read(self._pending)
         latest = max(kept.round if kept else -1, pending.round if pending else -1)
         if latest > round:
-            raise FedtideError(f"an order of round {round}, though round {latest} has begun")
+            raise FedtideError(f"a request for round {round}, although round {latest} has begun")
         if kept is not None and kept.round == acknowledged:
             self._pending.unlink(missing_ok=True)
             return kept.row

@@ -117,7 +117,7 @@ class Nodes:
         why = f"but its key is {'unknown' if owner is None else f'that of client {owner!r:.60}'}"
         if client not in self.identities:
             why = "which has no key"
-        refused = Refused(f"says that it is client {client!r:.60}, {why}")
+        refused = Refused(f"claims to be client {client!r:.60}, {why}")
         self._rejected[node] = owner or client, f"it {refused}"
         raise refused
 

@@ -39,7 +39,7 @@ class CheckSettings(Table):
         default=100.0, description="above 1: norm, rate or mass relative to the round's median"
     )
     most_bytes: Positive | None = Field(default=None, description="a whole number: bytes of a reply, 1 or more")
-    clip: AboveZero | None = Field(default=None, description="positive: longer updates are shortened to this norm")
+    clip: AboveZero | None = Field(default=None, description="positive: updates with a larger norm are clipped to it")
 
 
 class Settings(Table):

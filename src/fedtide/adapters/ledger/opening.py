@@ -133,8 +133,8 @@ class Database:
             raise FedtideError(f"ledger {self.name}: this database holds something else (its tables: {some})")
         version = connection.execute(select(schema.ledger.c.version)).scalar()
         if version != schema.VERSION:
-            known = f"this one knows {schema.VERSION}"
-            raise FedtideError(f"ledger {self.name}: it is of another Fedtide (schema {version}; {known})")
+            known = f"supported: {schema.VERSION}"
+            raise FedtideError(f"ledger {self.name}: written by another version of Fedtide (schema {version}; {known})")
         return True
 
     def _write_ahead(self, patience: float) -> None:

@@ -174,7 +174,7 @@ def _together(answer: Decided, statistic: str) -> str:
     if answer.holds:
         rest = f"There is no evidence of dependence{' beyond the daily cycle' if after else ''}."
     elif not answer.higher:
-        rest = "Devices avoid each other: fewer are available at the same time than by chance."
+        rest = "Devices are negatively dependent: fewer are available at the same time than by chance."
     elif after:
         rest = "Something besides the hour (the weekday, an event, a group) makes devices available together."
     else:

@@ -38,7 +38,7 @@ def clock(model: FleetModel) -> Picture | None:
     )
     own = _own_days(model, by_hour, known)
     if len(own):
-        caption += f" Thin lines: the profile if all devices had the habits of one, for {len(own)} devices."
+        caption += f" Thin lines: for each of {len(own)} devices, the profile if all devices had its habits."
     caption += _unknowable(model)
     if week is not None:
         text += "; " + ", ".join(f"{day} {_relative(w)}" for day, w in zip(_DAYS, week, strict=True))

@@ -102,7 +102,7 @@ def differences(model: FleetModel) -> Picture | None:
         f"Distributions over devices: estimates (bars) and fit (lines). Availability: Beta({a:.2f}, {b:.2f}),"
         f" standard errors {fleet.beta_se[0]:.2f} and {fleet.beta_se[1]:.2f}. Relaxation time:"
         f" lognormal, median {middle:.2f} h, σ = {sigma:.2f} (standard errors {fleet.hours_se[0]:.2f} and"
-        f" {fleet.hours_se[1]:.2f}). Lines are wider than bars where records are short."
+        f" {fleet.hours_se[1]:.2f}). The fit is wider than the bars where records are short."
     )
     alt = (
         f"Distributions over devices. Availability: median {share(float(np.median(known['availability'])))},"

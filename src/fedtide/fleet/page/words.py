@@ -13,9 +13,9 @@ from fedtide.fleet.process.waves import RANGE
 from fedtide.text import NOTHING, count, duration, listed, percent
 
 KINDS = {
-    "regular": "arrived and left",
+    "regular": "available at some times and unavailable at others",
     "always": "available in every observed round",
-    "seldom": "fewer than three visits, and available in under 2% of the rounds",
+    "seldom": "fewer than three stays, and available in under 2% of the rounds",
     "never": "available in no round",
     "brief": "observed for less than a day, or for fewer than 20 rounds",
 }
@@ -38,7 +38,7 @@ _USES = {  # what a chain describes if the finding holds
     "day_later": "which devices are available again a day later",
     "together": "how many devices are available at once",
 }
-_SHARE = "share of devices that reject"
+_SHARE = "rejection rate over devices"
 _TESTS = {
     **dict.fromkeys(("order", "homogeneity", "week"), _SHARE),
     "dwell": "squared distance from constant rates",
@@ -269,7 +269,7 @@ def _agrees(checks: Sequence[Check]) -> str:
         f"{name} (recorded {figure_of(check, check.recorded)}, generated {band_of(check)})"
         for name, check in zip(names, missed[:_MOST_MISSED], strict=False)
     ]
-    rest = f"; by less, {listed(names[_MOST_MISSED:])}" if len(missed) > _MOST_MISSED else ""
+    rest = f"; less so in {listed(names[_MOST_MISSED:])}" if len(missed) > _MOST_MISSED else ""
     some = f"{len(checks) - len(missed)}" if len(missed) < len(checks) else "none"
     by_chance = " By chance, 5% would deviate." if len(missed) <= 0.1 * len(checks) else ""
     return f"{some}. It deviates in {listed(most)}{rest}.{by_chance}"

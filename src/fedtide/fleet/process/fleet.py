@@ -250,7 +250,7 @@ def fleet(
     round_seconds: int | None = None,
     start_second: int | None = None,
 ) -> Process:
-    """A fleet fitted to a log (`path`, the folder of `fedtide fleet fit`), or given in numbers.
+    """A fleet fitted to a log (`path`, the folder written by `fedtide fleet fit`), or specified by its parameters.
 
     With a path: the fitted devices if `clients` is their number (or not given), otherwise clients drawn from the
     fleet's distribution with `population_seed`. With `recorded`, the log itself is replayed: whole days, with

@@ -63,7 +63,7 @@ def refusal(asked: Burden, limits: Constraints) -> str | None:
             return f"It keeps {kept} on {where}; at most {allowed} is allowed."
     if limits.extra_messages is not None and asked.extra_messages > limits.extra_messages:
         allowed = limits.extra_messages or "none"
-        return f"It sends {count(asked.extra_messages, 'extra message')} per round and client; {allowed} may be sent."
+        return f"It sends {count(asked.extra_messages, 'extra message')} per client per round; allowed: {allowed}."
     return None
 
 

@@ -22,7 +22,7 @@ from fedtide.simulation import Result, simulate
 from fedtide.simulation.progress import Progress
 from fedtide.streams import Stream
 from fedtide.tuning.plan import plan
-from fedtide.tuning.trials import LATE
+from fedtide.tuning.trials import FINAL_WINDOW
 from fedtide.tuning.tune import Tuning, carry_out
 from fedtide.types import part
 
@@ -146,15 +146,15 @@ def _ends(values: pl.DataFrame, setting: str, first: int, seeds: int, rounds: in
     evaluated, tables = own["round"].unique().sort().to_numpy(), []
     for horizon in HORIZONS:
         count = max(1, int((evaluated <= horizon * rounds).sum()))
-        late = math.ceil(LATE * count)
+        final = math.ceil(FINAL_WINDOW * count)
         tables.append(
             own.filter(pl.col("round") <= evaluated[count - 1])
             .sort("round")
             .group_by("method", "seed", maintain_order=True)
             .agg(
                 (~pl.col("objective").is_finite()).any().alias("diverged"),
-                pl.col("value").tail(late).mean().alias("final"),
-                pl.col("worst_decile").fill_nan(None).tail(late).mean(),
+                pl.col("value").tail(final).mean().alias("final"),
+                pl.col("worst_decile").fill_nan(None).tail(final).mean(),
             )
             .select(pl.lit(setting).alias("setting"), pl.lit(horizon).alias("horizon"), pl.all())
             .with_columns(pl.col("seed") - first)
@@ -168,8 +168,8 @@ def _devices(result: Result, label: str, seeds: int) -> pl.DataFrame:
     clients = result.clients.filter(pl.col("seed") < seeds)
     tested = clients.filter(pl.col("test_accuracy").is_not_null())
     moments = tested["round"].unique().sort()
-    late = moments.tail(math.ceil(LATE * max(len(moments), 1))).to_list()
-    accuracy = pl.col("test_accuracy").filter(pl.col("round").is_in(late)).mean()
+    final = moments.tail(math.ceil(FINAL_WINDOW * max(len(moments), 1))).to_list()
+    accuracy = pl.col("test_accuracy").filter(pl.col("round").is_in(final)).mean()
     return (
         clients.group_by("client")
         .agg(

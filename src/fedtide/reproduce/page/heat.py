@@ -60,7 +60,7 @@ def grid(study: Study, results: Results) -> Picture | None:
 
 
 def _by_case(results: Results) -> Picture | None:
-    known = [{m.label: case.level(m, "late") for m in case.methods} for case in results.cases]
+    known = [{m.label: case.level(m, "final") for m in case.methods} for case in results.cases]
     labels = list(dict.fromkeys(label for levels in known for label, level in levels.items() if level is not None))
     if not labels:
         return None
@@ -121,7 +121,7 @@ def _by_class(case: CaseResult) -> dict[str, np.ndarray]:
 
 def _quantities(study: Study, case: CaseResult) -> list[tuple[str, dict[str, float]]]:
     """Accuracy of each method of a case: on all classes, then on those that claims are about."""
-    overall = {method.label: case.level(method, "late") for method in case.methods}
+    overall = {method.label: case.level(method, "final") for method in case.methods}
     quantities = [("All classes", {label: level.mean for label, level in overall.items() if level is not None})]
     means = _by_class(case)
     if means:

@@ -90,8 +90,8 @@ def best_map(study: Study, results: Results) -> Picture | None:
     shades = {m: i for i, m in enumerate(labels if len(labels) <= len(LIGHT) else leaders)}
     ahead = "; ".join(
         f"after {horizon.rounds:,} rounds "
-        + (", ".join(f"{clean(label)} in {n}" for label, n in horizon.clear.most_common()) or "none")
-        + f" of {len(horizon.best)}"
+        + (", ".join(f"{clean(label)} in {n}" for label, n in horizon.clear.most_common()) or "no method in any")
+        + f" of {len(horizon.best)} cells"
         for horizon in horizons
     )
     caption = (

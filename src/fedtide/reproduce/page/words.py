@@ -135,7 +135,7 @@ def warnings(results: Results) -> list[str]:
                 diverged.append(f"{name}{where}: {runs}; diverged runs count as 0 % accuracy.")
     texts = []
     for (name, argument), cases in edges.items():
-        where = f" ({', '.join(cases)})" if any(cases) else ""
+        where = f" ({'; '.join(cases)})" if any(cases) else ""
         texts.append(
             f"{name}: the chosen {argument} is at the edge of the grid{where}; values beyond it might be better."
         )

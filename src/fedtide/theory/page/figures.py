@@ -43,7 +43,7 @@ def presence(prediction: Prediction) -> Picture:
         for k in groups
     )
     caption = (
-        "Availability of each kind of client, and the mean lengths of its periods of availability and absence. "
+        "Availability of each kind of client, and the mean lengths of its available and unavailable periods. "
         "Correlation lengthens both periods and does not change the availability."
     )
 

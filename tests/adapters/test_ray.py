@@ -204,7 +204,7 @@ def test_a_folder_that_a_worker_does_not_see(config, tmp_path):
     spec = ray_tasks.Spec(CONFIG, "tiny.toml", str(config.parent), str(tmp_path / "nowhere"), 1)
     told = ray_tasks.run_block(spec, ray_tasks.PreparedRun({}, 0, "cpu"), 0, 0, 2)
     assert isinstance(told, ray_tasks.Failure)
-    assert told.message.startswith(f"{spec.out}: not there on ")
+    assert told.message.startswith(f"{spec.out}: missing on ")
     told = ray_tasks.prepare(spec._replace(folder=str(tmp_path / "nowhere")), Sharing(2), {}, False)
     assert isinstance(told, ray_tasks.Failure)
     assert told.message.endswith("all machines of the cluster must see the configuration's folder")

@@ -35,14 +35,14 @@ def test_init_says_what_comes_next(fedtide, tmp_path):
     ("arguments", "said"),
     [
         (("init", ".."), "exists and is not empty"),
-        (("init", "new", "--method", "fedpbc"), "FedPBC: its clients also train in rounds in which they are not"),
+        (("init", "new", "--method", "fedpbc"), "FedPBC: its clients also train in rounds in which they are unavailable"),
         (("init", "new", "--clients", "a,a"), "must be different names"),
         (("up", "nowhere"), "fedtide deploy init writes one"),
         (("up", "app", "--availability", "never"), "must be always, markov, phones, fleet:DIR or trace:FILE"),
         (("up", "app", "--clients", "3"), "run 'run' began with the clients 0, 1; choose another --run"),
         (("up", "app", "--seconds-per-round", "0"), "--seconds-per-round"),
-        (("up", "app", "--host", "0.0.0.0"), "beyond this machine only with keys"),
-        (("up", "app", "--host", "fl.lan", "--tls"), "beyond this machine only with keys"),
+        (("up", "app", "--host", "0.0.0.0"), "other machines can only connect with keys"),
+        (("up", "app", "--host", "fl.lan", "--tls"), "other machines can only connect with keys"),
         (("status", "nowhere"), "there is no such file"),
         (("status", ".."), "neither an app folder nor a ledger"),
         (("status", "app", "--run", "other"), "there is no run 'other' (its runs: 'run')"),
@@ -94,7 +94,7 @@ def test_without_keys_of_clients_nobody_is_let_in(fedtide, a_run):
     (a_run / "keys" / "clients" / "0.pub").unlink()
     result = fedtide("deploy", "up", "app", "--host", "0.0.0.0")
     assert result.exit_code == 2
-    assert "beyond this machine only with keys of clients" in result.stderr
+    assert "other machines can only connect with keys of clients" in result.stderr
     result = fedtide("deploy", "gateway", "app/keys")
     assert result.exit_code == 2
     assert "app/keys/clients: there is no public key of a client; fedtide deploy keys creates them" in result.stderr

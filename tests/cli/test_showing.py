@@ -52,7 +52,7 @@ def test_methods_lists_all_by_purpose(fedtide):
     words = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
     assert words == [entry.name for entries in methods.by_purpose().values() for entry in entries]
     assert sorted(words) == sorted(methods.CATALOGUE)
-    assert "\nDifferent data" in result.stdout
+    assert "\nHeterogeneous data" in result.stdout
 
 
 @pytest.mark.parametrize("name", ["fednova", "stochastic_approximation", "scaffold"])

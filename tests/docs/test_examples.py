@@ -219,7 +219,7 @@ def test_the_reader_s_own_study_runs_from_the_command_line(reader):
 def test_the_page_on_studies_explains_every_measure_and_figure():
     page = (ROOT / "docs" / "experiments.md").read_text("utf-8")
     assert [measure for measure in get_args(MeasureName) if f"| `{measure}` |" not in page] == []
-    drawn = page.split("`shows` says what is drawn")[1].split("\n\n")[0]
+    drawn = page.split("`shows` lists the figures")[1].split("\n\n")[0]
     assert [picture for picture in get_args(FigureKind) if f"`{picture}`" not in drawn] == []
 
 

@@ -164,8 +164,8 @@ def choice(results):
     small, stated, tuned = gains.values()
     assert stated[1] < 0 < stated[0]
     assert tuned[1] < 0 < tuned[0]
-    shown = [points(small[0]), values[0], points(small[1]), values[1], "0.005", points(stated[0]), points(-stated[1])]
-    return ["2023", "0.0005", *shown, points(tuned[0]), points(-tuned[1])]
+    shown = [[points(abs(gain[0])), values[0], points(abs(gain[1])), values[1]] for gain in (small, stated, tuned)]
+    return ["2023", "0.0005", *shown[0], "0.005", *shown[1], *shown[2]]
 
 
 NOTES = {

@@ -23,7 +23,7 @@ def test_every_explanation_is_of_an_argument(name):
 
 def test_what_the_docstring_says_comes_before_what_holds_for_all():
     assert methods.find("fedavg").explained["server_rate"] == "η_s, the server's learning rate"
-    assert methods.find("focus").explained["server_rate"].startswith("η_s, of the mean over clients;")
+    assert methods.find("focus").explained["server_rate"].startswith("η_s, for the mean over clients;")
 
 
 def test_help_explains_and_equations_do_not():

@@ -166,7 +166,7 @@ def test_warnings_name_edges_and_lost_runs():
     found = some_results(pair("one"), case(method("B", [0.5, 0.6, 0.7], lost=(0,)), label="two"))
     assert words.warnings(found) == [
         "<b>A: the chosen rate is at the edge of the grid (one); values beyond it might be better.",
-        "B: the chosen rate is at the edge of the grid (one, two); values beyond it might be better.",
+        "B: the chosen rate is at the edge of the grid (one; two); values beyond it might be better.",
         "B, two: 1 of 3 runs diverged; diverged runs count as 0 % accuracy.",
     ]
 

@@ -49,7 +49,7 @@ def test_every_method_of_the_catalogue_is_taken_or_refused_with_a_reason(tmp_pat
             refused[name] = str(error)
             assert not (tmp_path / name).exists()
     assert set(refused) == {"fedpbc"}
-    assert "train in rounds in which they are not reached" in refused["fedpbc"]
+    assert "train in rounds in which they are unavailable" in refused["fedpbc"]
 
 
 @pytest.mark.parametrize(

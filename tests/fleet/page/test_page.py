@@ -256,7 +256,7 @@ def test_what_the_generator_misses_is_named(diagnosis):
     assert kept.endswith("Of 1 statistic that it was fitted on, it reproduces all.")
     far = [Check(name, "…", 9.0, 1.0, 0.0, 2.0, False) for name in ("stay_10", "stay_50", "stay_90")]
     assert said.count("recorded ") == 2
-    assert fleet_words.generator(none._replace(checks=(bad, *far))).endswith("2 h); by less, long absences.")
+    assert fleet_words.generator(none._replace(checks=(bad, *far))).endswith("2 h); less so in long absences.")
     assert "reproduces none." in fleet_words.generator(none._replace(checks=(bad,)))
 
 

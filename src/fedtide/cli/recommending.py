@@ -29,24 +29,30 @@ def recommend(
     rounds: Annotated[int | None, optional("Number of training rounds.", "200")] = None,
     methods: Annotated[str | None, optional("Candidate methods.", "eight", metavar="A,B,…")] = None,
     client_memory: Annotated[
-        str | None, optional("Memory per device between rounds.", "unlimited", metavar="SIZE")
+        str | None, optional("Limit on the memory kept on a device.", "unlimited", metavar="SIZE")
     ] = None,
-    server_memory: Annotated[str | None, optional("Memory of the server.", "unlimited", metavar="SIZE")] = None,
+    server_memory: Annotated[
+        str | None, optional("Limit on the memory kept on the server.", "unlimited", metavar="SIZE")
+    ] = None,
     extra_messages: Annotated[
         int | None,
-        optional("Extra messages per client per round.", "unlimited", metavar="N"),
+        optional("Limit on extra messages per client per round.", "unlimited", metavar="N"),
     ] = None,
     floor: Annotated[
         float | None,
         optional("Minimum accuracy of the worst-served tenth of the devices.", "0", metavar="SHARE"),
     ] = None,
     margin: Annotated[
-        float, Option(metavar="POINTS", help="Smallest difference that matters; below it the simplest method wins.")
+        float,
+        Option(
+            metavar="POINTS",
+            help="Smallest difference that matters, in points; among methods that differ by less, the simplest wins.",
+        ),
     ] = 0.5,
     worth: Annotated[str | None, Option(hidden=True)] = None,
     parameters: Annotated[int | None, optional("Number of parameters of your model.", "that of the problem")] = None,
     trials: Annotated[int | None, optional("Number of settings to try for each method.", "16")] = None,
-    seeds: Annotated[int | None, optional("Number of runs of each method.", "8")] = None,
+    seeds: Annotated[int | None, optional("Number of seeds for each method.", "8")] = None,
     out: Annotated[Path | None, optional("Folder for the results.", "DIR/recommendation")] = None,
 ) -> None:
     """Recommend a method for a fleet.

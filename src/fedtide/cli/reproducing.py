@@ -14,7 +14,7 @@ from fedtide.errors import FedtideError
 
 
 def experiments(
-    name: Annotated[str | None, Argument(help="Name of an experiment.")] = None,
+    name: Annotated[str | None, Argument(help="Name of a study.")] = None,
 ) -> None:
     """List the published figures and tables that can be reproduced, or explain one of them.
 
@@ -33,29 +33,29 @@ def experiments(
             for key, one in studies.items():
                 table.add_row(f"  {key}", one.figure, escape(one.title))
             show(f"[bold]{escape(study.papers()[paper].title)}[/]", table, "")
-        show("Settings and claims of one: fedtide experiments NAME", "Run it: fedtide reproduce NAME --scale smoke")
+        show("Explain a study: fedtide experiments NAME", "Run a study: fedtide reproduce NAME --scale smoke")
 
 
 def reproduce(
-    names: Annotated[list[str], Argument(metavar="NAME…", help="Experiments, or your own TOML files.")],
+    names: Annotated[list[str], Argument(metavar="NAME…", help="Studies, or your own TOML files.")],
     scale: Annotated[
         Literal["smoke", "reduced", "paper"],
-        Option(help="smoke: a quick test on embedded data; reduced: small real data sets; paper: as published."),
+        Option(
+            help="smoke: a quick test on scikit-learn's digits; reduced: small real data sets; paper: as published."
+        ),
     ] = "reduced",
     data_dir: Annotated[
         Path | None, optional("Folder of the data sets.", "FEDTIDE_DATA, then the user's cache")
     ] = None,
-    out: Annotated[Path, Option(help="Folder for the results, with a sub-folder per experiment.")] = Path(
-        "reproductions"
-    ),
+    out: Annotated[Path, Option(help="Folder for the results, with a sub-folder per study.")] = Path("reproductions"),
 ) -> None:
     """Reproduce published figures and tables, and test which of the papers' claims hold.
 
     Every method is tuned with the same number of trials, on validation data of a
-    separate data draw, and then run on other draws; it is run with the published
-    learning rates, too. The statistic and the threshold that decide a claim are
-    part of the study: see fedtide experiments NAME. Writes OUT/NAME/results.json
-    and page.html.
+    separate data draw, and then run on other draws; where learning rates were
+    published, it is also run with these. The statistic and the threshold that
+    decide a claim are part of the study: see fedtide experiments NAME. Writes
+    OUT/NAME/results.json and page.html.
 
     \b
     Examples:
@@ -107,12 +107,12 @@ def _explain(name: str) -> None:
     table.add_row("paper", escape(study.papers()[entry.paper].title) if entry.paper in study.papers() else entry.paper)
     listed = {
         "methods": [study.label_of(m) for m in entry.methods],
-        "as published": [study.label_of(m) for m in entry.fixed],
+        "not tuned": [study.label_of(m) for m in entry.fixed],
         "cases": [case.label for case in entry.cases],
     }
     for heading, labels in listed.items():
         if labels:
-            table.add_row(heading, escape(", ".join(labels)))
+            table.add_row(heading, escape("; ".join(labels)))
     for scale, changes in entry.scales.items():
         table.add_row(f"--scale {scale}", escape(changes.note or "as published"))
     show("", table, "", "[bold]Claims[/]")

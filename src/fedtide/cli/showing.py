@@ -37,7 +37,7 @@ def methods(name: Annotated[str | None, Argument(help="Name of a method.")] = No
             for entry in entries:
                 table.add_row(f"  {entry.name}", escape(entry.summary))
             table.add_row()
-        show(table, "Equations, properties, arguments and reference of one: fedtide methods NAME")
+        show(table, "Explain a method: fedtide methods NAME")
 
 
 def availability(name: Annotated[str | None, Argument(help="Name of a process.")] = None) -> None:
@@ -56,7 +56,7 @@ def availability(name: Annotated[str | None, Argument(help="Name of a process.")
         table = columns("name", "available clients")
         for entry in catalogue.CATALOGUE.values():
             table.add_row(entry.name, escape(entry.summary))
-        show(table, "", "Arguments and an example of one: fedtide availability NAME")
+        show(table, "", "Explain a process: fedtide availability NAME")
 
 
 def cite(names: Annotated[list[str], Argument(metavar="NAME…", help="Names of methods.")]) -> None:
@@ -84,7 +84,7 @@ def _explain_method(entry: Any) -> None:
     facts = entry.facts
     wanted = {
         "estimates of availability (π̂)": facts.needs_estimates,
-        "estimates of its correlation (λ̂)": facts.needs_correlation,
+        "estimates of correlation (λ̂)": facts.needs_correlation,
         "losses before each round": facts.needs_losses,
     }
     table = columns("", "")

@@ -4,7 +4,9 @@ A claim compares a method with others, or with a number, in some cases and, if i
 Each comparison has an interval for the mean paired difference: Student's t over data draws, or over seeds if there is
 one draw. The intervals of a claim have a joint level of 95 % (Bonferroni). A comparison holds if the whole interval is
 on the claim's side of the threshold, is refuted if none of it is, and is undecided otherwise; it is also undecided with
-fewer than three replicas, or if every difference equals the threshold. A claim holds if all its comparisons hold, does
+fewer than three replicas, or if every difference equals the threshold. A claim that holds is smaller than published if
+its intervals exclude the published size. A claim of the paper is not tested if the study ran with a stand-in for its
+network or data. A claim holds if all its comparisons hold, does
 not hold if one is refuted, and holds partly if some hold and none is refuted. Accuracies are compared in points.
 
 A diverged run counts as 0 % accuracy. For measures where less is better, a method that diverged loses the comparison.
@@ -22,7 +24,7 @@ from fedtide.reproduce.study import Claim, Study
 from fedtide.statistics import student
 from fedtide.text import listed
 
-Verdict = Literal["holds", "partly", "undecided", "does not hold", "not tested"]
+Verdict = Literal["holds", "smaller than published", "partly", "undecided", "does not hold", "not tested"]
 Outcome = Literal["holds", "undecided", "refuted"]
 
 _LEVEL = 0.95
@@ -59,13 +61,15 @@ class Judged(NamedTuple):
 def judge(study: Study, results: Results | None) -> list[Judged]:
     """Returns a verdict for each claim of a study, from the results of `reproduce` (None if it was not run)."""
     changes = study.scales.get(results.scale) if results else None  # pyright: ignore[reportArgumentType]
-    return [_judged(claim, results, changes.caveat if changes else "") for claim in study.claims]
+    caveat, stand_in = (changes.caveat, changes.stand_in) if changes else ("", "")
+    return [_judged(claim, results, caveat, "" if claim.source == "ours" else stand_in) for claim in study.claims]
 
 
 def in_words(claim: Claim) -> str:
     """The statistic and the threshold of a claim, in two sentences."""
     measure = MEASURES[claim.measure]
-    what = measure.words + (f" on {_each([f'class {c}' for c in claim.classes])}" if claim.classes else "")
+    what = measure.words.replace("one round", f"round {claim.round}")
+    what += f" on {_each([f'class {c}' for c in claim.classes])}" if claim.classes else ""
     groups = [f"{claim.method} ({group})" for group in (claim.group, claim.against_group) if group]
     whose, *others = (f"“{name}”" if "," in name else name for name in groups or (claim.method, *claim.rivals))
     if claim.measure == "speedup":
@@ -83,9 +87,9 @@ def _each(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"each of {listed(names)}"
 
 
-def _judged(claim: Claim, results: Results | None, caveat: str) -> Judged:
-    def not_tested(why: str) -> Judged:
-        return Judged(claim, "not tested", [], why)
+def _judged(claim: Claim, results: Results | None, caveat: str, stand_in: str) -> Judged:
+    def not_tested(why: str, comparisons: Sequence[Comparison] = ()) -> Judged:
+        return Judged(claim, "not tested", list(comparisons), why)
 
     if results is None:
         return not_tested("Not run.")
@@ -102,7 +106,11 @@ def _judged(claim: Claim, results: Results | None, caveat: str) -> Judged:
     # Bonferroni: the intervals of the claim hold jointly at the level.
     confidence = 1 - (1 - _LEVEL) / len(differences)
     comparisons = [_comparison(claim, *one, confidence) for one in differences]
+    if stand_in:
+        return not_tested(stand_in, comparisons)
     verdict = _verdict(comparisons)
+    if verdict == "holds" and claim.size is not None and all(_smaller(one, claim.size) for one in comparisons):
+        verdict = "smaller than published"
     if verdict == "holds" and absent:
         verdict = "partly"
     left_out = f"Not run at this scale: {', '.join(sorted(absent))}." if absent else ""
@@ -137,7 +145,11 @@ def _difference(claim: Claim, case: CaseResult, rival: str, kind: int | None) ->
 
 def _measured(claim: Claim, case: CaseResult, label: str, kind: int | None) -> np.ndarray:
     method, measure = case.method(label), MEASURES[claim.measure]
-    values = method.values(claim.measure)
+    values = method.values("curve" if claim.measure == "round" else claim.measure)
+    if values is not None and claim.round is not None:
+        if claim.round not in case.rounds:
+            raise FedtideError(f"claim '{claim.says}': round {claim.round} is not among those stored of the curves")
+        values = values[:, case.rounds.index(claim.round)]
     if values is None:
         raise FedtideError(f"claim '{claim.says}': {label} has no {claim.measure}")
     if kind is not None:
@@ -218,6 +230,12 @@ def _verdict(comparisons: Sequence[Comparison]) -> Verdict:
     if outcomes == {"holds"}:
         return "holds"
     return "partly" if "holds" in outcomes else "undecided"
+
+
+def _smaller(comparison: Comparison, size: float) -> bool:
+    """Whether the interval of a comparison lies between zero and the published size, without it."""
+    low, high = comparison.low, comparison.high
+    return low is not None and high is not None and (high < size if size > 0 else low > size)
 
 
 _COUNTED = {

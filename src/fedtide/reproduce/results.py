@@ -20,8 +20,9 @@ from fedtide.statistics import Metric, student
 from fedtide.tuning.trials import FINAL_WINDOW, final
 
 MeasureName = Literal[
-    "final", "average", "best", "spread", "worst_decile", "objective", "tail_loss", "classes", "included", "speedup"
-]
+    "final", "round", "average", "best", "spread", "worst_decile", "objective", "test_loss", "tail_loss", "classes",
+    "included", "speedup",
+]  # fmt: skip
 
 
 class RunMeasure(NamedTuple):
@@ -71,6 +72,7 @@ MEASURES: dict[MeasureName, RunMeasure] = {
         "accuracy of the worst-served tenth of the clients", "points", "Worst-served tenth", _final("worst_decile")
     ),
     "objective": RunMeasure("training objective", "", "Objective", _final("objective"), highest=False),
+    "test_loss": RunMeasure(f"test loss {_RUN}", "", "Test loss", _final("test_loss"), highest=False),
     "tail_loss": RunMeasure(
         "training loss of the worst tenth of the clients",
         "",
@@ -80,6 +82,7 @@ MEASURES: dict[MeasureName, RunMeasure] = {
     ),
     "classes": RunMeasure("accuracy", compute=lambda r: final(r.class_accuracy, axis=-2), digits=4),
     "included": RunMeasure("inclusion rate (fraction of the available rounds in which a client is invited)"),
+    "round": RunMeasure("test accuracy after one round"),
     "speedup": RunMeasure("speed-up in rounds to the other method's final accuracy", "times"),
 }
 
@@ -122,6 +125,8 @@ class MethodResult(_Stored):
     diverged: list[bool]
     objective_curve: Array | None = None  # [points], mean over runs
     objective: Array | None = None
+    test_loss_curve: Array | None = None  # [points], mean over runs
+    test_loss: Array | None = None
     tail_loss: Array | None = None
     curve: Array | None = None  # test accuracy, [runs, points]
     final: Array | None = None
@@ -151,6 +156,7 @@ class Invited(_Stored):
 
     invited: Array  # [kinds, times], fraction of the clients of the kind
     share: Array  # [kinds, seeds], fraction of the available rounds in which a client is invited
+    weight: Array | None = None  # [kinds, seeds], mean over clients of (1/T) Σ_t q_k, in units of α_k
 
 
 class Inclusion(_Stored):
@@ -160,6 +166,20 @@ class Inclusion(_Stored):
     rounds: list[int]  # the first round of each time bin
     methods: dict[str, Invited]
     present: Array  # [kinds, times], fraction of the clients of the kind that are available
+
+
+class Activity(_Stored):
+    """Each client in each round, on the first data draw and seed."""
+
+    clients: list[str]  # the kind of each client
+    methods: dict[str, list[str]]  # for each client a string of rounds: 0 unavailable, 1 available only, 2 invited
+
+
+class Estimates(_Stored):
+    """The mean absolute errors of an estimator over all clients after the observed rounds, for each seed."""
+
+    availability: Array
+    correlation: Array
 
 
 class Regions(_Stored):
@@ -213,6 +233,8 @@ class CaseResult(_Stored):
     rounds: list[int]  # of the points of each curve
     methods: list[MethodResult]
     inclusion: Inclusion | None = None
+    activity: Activity | None = None
+    estimates: Estimates | None = None
     regions: Regions | None = None
     seconds: float
 

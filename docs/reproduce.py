@@ -43,7 +43,8 @@ DRAWN = PICTURES / "drawn.json"
 CODE = [  # that figures depend on
     *(Path(report.__file__).with_name(f"{name}.py") for name in ("curves", "maps", "picture", "svg")),
     *(Path(package.__file__).parent / "page" / f"{name}.py"
-      for name in ("curves", "ends", "figures", "heat", "inclusion", "maps", "panels")),
+      for name in ("activity", "best", "curves", "ends", "estimates", "figures", "heat", "inclusion", "maps", "panels",
+                   "weights")),
     Path(results_module.__file__),
 ]  # fmt: skip
 COVERED = """\
@@ -62,11 +63,13 @@ RULES = """\
 every difference is paired. The statistic and the threshold of each claim are part of the study's file. A claim
 **holds** if the whole interval of the difference is on its side of the threshold, **does not hold** if none of the
 interval is, and is **undecided** otherwise. If a claim makes several comparisons, all of them must hold; if only some
-hold and none is refuted, the claim holds **partly**. Intervals are Student's t over n data draws (or n seeds if there
-is one draw), with a joint level of 95 % for all comparisons of a claim. Every tuned method had the same number of
-trials, selected on validation data of a data draw that is not used for comparisons; published settings are separate
-rows. The intervals are conditional on the chosen settings and do not include the variation of tuning. They are not
-adjusted for the number of claims, so some verdicts will be wrong."""
+hold and none is refuted, the claim holds **partly**. A claim that holds is **smaller than published** if its interval
+is closer to 0 than the published size. Claims of a paper are **not tested** where other data or another network stand
+in for the published ones. Intervals are Student's t over n data draws (or n seeds if there is one draw), with a joint
+level of 95 % for all comparisons of a claim. Every tuned method had the same number of trials, selected on validation
+data of a data draw that is not used for comparisons; published settings are separate rows. The intervals are
+conditional on the chosen settings and do not include the variation of tuning. They are not adjusted for the number of
+claims, so some verdicts will be wrong."""
 
 
 class Remarks(BaseModel):
@@ -304,7 +307,7 @@ def _digest(name: str) -> str:
     """A digest of everything on which the figures of a study depend."""
     one, results = study.load_study(name)[1], stored(name)
     assert results is not None
-    fields = {"shows", "axis", "grid", "cases", "methods", "fixed", "tune"}
+    fields = {"shows", "axis", "best", "grid", "cases", "methods", "fixed", "tune"}
     about = one.model_dump(mode="json", include=fields)
     about["claims"] = [claim.model_dump(mode="json", include={"method", "against", "classes"}) for claim in one.claims]
     text = json.dumps([results.model_dump(exclude_unset=True), about], sort_keys=True) + _code()

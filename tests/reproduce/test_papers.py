@@ -88,6 +88,8 @@ def test_studies_on_generated_data_build_at_reduced_with_equal_budgets(name):
         ('shows = ["map"]', "cases: a map needs two coordinates for every case"),
         ('grid = {"α" = "level"}', "grid: must name two axes, each with an argument"),
         ('inclusion = ["C"]', "inclusion: no method is labelled 'C'"),
+        ('shows = ["best"]', 'best: missing; shows = ["best"] needs the name of an argument'),
+        ('shared = "C"', "shared: no method is labelled 'C'"),
         ("problem.seed = 1", "problem.seed: must not be set"),
     ],
 )

@@ -4,10 +4,10 @@ A claim compares a method with others, or with a number, in some cases and, if i
 Each comparison has an interval for the mean paired difference: Student's t over data draws, or over seeds if there is
 one draw. The intervals of a claim have a joint level of 95 % (Bonferroni). A comparison holds if the whole interval is
 on the claim's side of the threshold, is refuted if none of it is, and is undecided otherwise; it is also undecided with
-fewer than three replicas, or if every difference equals the threshold. A claim that holds is smaller than published if
-its intervals exclude the published size. A claim of the paper is not tested if the study ran with a stand-in for its
-network or data. A claim holds if all its comparisons hold, does
-not hold if one is refuted, and holds partly if some hold and none is refuted. Accuracies are compared in points.
+fewer than three replicas, or if every difference equals the threshold. A claim holds if all its comparisons hold, does
+not hold if one is refuted, and holds partly if some hold and none is refuted. A claim that holds is smaller than
+published if all its intervals exclude the published size. A claim of the paper is not tested if the study ran with a
+stand-in for its network or data. Accuracies are compared in points.
 
 A diverged run counts as 0 % accuracy. For measures where less is better, a method that diverged loses the comparison.
 """
@@ -66,7 +66,7 @@ def judge(study: Study, results: Results | None) -> list[Judged]:
 
 
 def in_words(claim: Claim) -> str:
-    """The statistic and the threshold of a claim, in two sentences."""
+    """The statistic and the threshold of a claim, in two sentences, and the published size in a third."""
     measure = MEASURES[claim.measure]
     what = measure.words.replace("one round", f"round {claim.round}")
     what += f" on {_each([f'class {c}' for c in claim.classes])}" if claim.classes else ""
@@ -80,7 +80,11 @@ def in_words(claim: Claim) -> str:
     bound = f"within ± {claim.by:g}" if claim.holds == "within" else f"{claim.holds} {claim.by:g}".replace("-", "−")
     unit = measure.unit.removesuffix("s") if claim.by == 1 else measure.unit
     unit += " per unit of the axis" if claim.trend else ""
-    return f"Statistic: {slope}{what}, {whose}. The claim holds if the interval is {bound} {unit}".rstrip() + "."
+    texts = [f"Statistic: {slope}{what}, {whose}", f"The claim holds if the interval is {bound} {unit}".rstrip()]
+    if claim.size is not None:
+        size = f"{claim.size:g}".replace("-", "−")
+        texts.append(f"It is smaller than published if the interval is closer to 0 than {size}")
+    return ". ".join(texts) + "."
 
 
 def _each(names: Sequence[str]) -> str:
@@ -100,6 +104,8 @@ def _judged(claim: Claim, results: Results | None, caveat: str, stand_in: str) -
     missing = {claim.method, *claim.rivals} - {method.label for case in cases for method in case.methods}
     if missing:
         return not_tested(f"Not run at this scale: {', '.join(sorted(missing))}.")
+    if claim.round is not None and not all(claim.round in case.rounds for case in cases):
+        return not_tested(f"Round {claim.round} is not among the stored points of the curves.")
     differences = [one for one in _differences(claim, cases) if not np.isnan(one[2]).all()]
     if not differences:
         return not_tested("There are no samples to measure it on.")
@@ -109,12 +115,12 @@ def _judged(claim: Claim, results: Results | None, caveat: str, stand_in: str) -
     if stand_in:
         return not_tested(stand_in, comparisons)
     verdict = _verdict(comparisons)
-    if verdict == "holds" and claim.size is not None and all(_smaller(one, claim.size) for one in comparisons):
-        verdict = "smaller than published"
     if verdict == "holds" and absent:
         verdict = "partly"
+    if verdict == "holds" and claim.size is not None and all(_smaller(one, claim.size) for one in comparisons):
+        verdict = "smaller than published"
     left_out = f"Not run at this scale: {', '.join(sorted(absent))}." if absent else ""
-    one_draw = "Based on one data draw." if len(set(cases[0].draw)) == 1 or claim.measure == "included" else ""
+    one_draw = "Based on one data draw." if len(set(cases[0].draw)) == 1 else ""
     return Judged(claim, verdict, comparisons, " ".join(filter(None, (_why(comparisons), left_out, caveat, one_draw))))
 
 
@@ -134,7 +140,13 @@ def _differences(claim: Claim, cases: Sequence[CaseResult]) -> Iterator[tuple[st
 def _difference(claim: Claim, case: CaseResult, rival: str, kind: int | None) -> np.ndarray:
     """Method − rival for each replica. If less is better: +∞ if the method diverged, −∞ if only the rival did."""
     if claim.measure == "included":
-        return _included(claim, case)
+        return case.replicas(_included(claim, case))
+    if claim.measure in ("availability_error", "correlation_error", "excess_error"):
+        if case.estimates is None:  # no rounds were observed
+            return np.full(1, np.nan)
+        availability, correlation = case.estimates.availability, case.estimates.correlation
+        errors = {"availability_error": availability, "correlation_error": correlation}
+        return case.replicas(errors.get(claim.measure, correlation - availability) - claim.value)
     if claim.measure == "speedup":
         return case.replicas(_speedup(case, claim.method, rival))
     own = _measured(claim, case, claim.method, kind)
@@ -147,8 +159,6 @@ def _measured(claim: Claim, case: CaseResult, label: str, kind: int | None) -> n
     method, measure = case.method(label), MEASURES[claim.measure]
     values = method.values("curve" if claim.measure == "round" else claim.measure)
     if values is not None and claim.round is not None:
-        if claim.round not in case.rounds:
-            raise FedtideError(f"claim '{claim.says}': round {claim.round} is not among those stored of the curves")
         values = values[:, case.rounds.index(claim.round)]
     if values is None:
         raise FedtideError(f"claim '{claim.says}': {label} has no {claim.measure}")
@@ -164,7 +174,7 @@ def _measured(claim: Claim, case: CaseResult, label: str, kind: int | None) -> n
 
 
 def _included(claim: Claim, case: CaseResult) -> np.ndarray:
-    """Inclusion rate of a kind of client minus that of another kind (or a number), for each seed."""
+    """Inclusion rate of a kind of client minus that of another kind (or a number), for each run."""
     record = case.inclusion
     assert record is not None  # `plan` refuses claims about invitations that are not recorded
 

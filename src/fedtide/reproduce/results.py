@@ -21,7 +21,7 @@ from fedtide.tuning.trials import FINAL_WINDOW, final
 
 MeasureName = Literal[
     "final", "round", "average", "best", "spread", "worst_decile", "objective", "test_loss", "tail_loss", "classes",
-    "included", "speedup",
+    "included", "availability_error", "correlation_error", "excess_error", "speedup",
 ]  # fmt: skip
 
 
@@ -55,6 +55,7 @@ _RUN = "over the last fifth of the run"
 
 MEASURES: dict[MeasureName, RunMeasure] = {
     "final": RunMeasure(f"test accuracy {_RUN}", "points", "Final accuracy", _final("test_accuracy")),
+    "round": RunMeasure("test accuracy after one round"),
     "average": RunMeasure(
         "mean test accuracy over the run", "points", "Time-average accuracy", lambda r: r.test_accuracy.mean(axis=-1)
     ),
@@ -82,7 +83,9 @@ MEASURES: dict[MeasureName, RunMeasure] = {
     ),
     "classes": RunMeasure("accuracy", compute=lambda r: final(r.class_accuracy, axis=-2), digits=4),
     "included": RunMeasure("inclusion rate (fraction of the available rounds in which a client is invited)"),
-    "round": RunMeasure("test accuracy after one round"),
+    "availability_error": RunMeasure("mean absolute error of the estimated availability", ""),
+    "correlation_error": RunMeasure("mean absolute error of the estimated correlation", ""),
+    "excess_error": RunMeasure("mean absolute error of the estimated correlation minus that of the availability", ""),
     "speedup": RunMeasure("speed-up in rounds to the other method's final accuracy", "times"),
 }
 
@@ -155,12 +158,12 @@ class Invited(_Stored):
     """How often a method invites the clients of each kind."""
 
     invited: Array  # [kinds, times], fraction of the clients of the kind
-    share: Array  # [kinds, seeds], fraction of the available rounds in which a client is invited
-    weight: Array | None = None  # [kinds, seeds], mean over clients of (1/T) Σ_t q_k, in units of α_k
+    share: Array  # [kinds, runs], fraction of the available rounds in which a client is invited
+    weight: Array | None = None  # [kinds, runs], mean over clients of (1/T) Σ_t q_k, in units of α_k
 
 
 class Inclusion(_Stored):
-    """Available and invited clients over time, by kind, on the first data draw."""
+    """Available and invited clients over time, by kind; means over runs."""
 
     kinds: list[str]
     rounds: list[int]  # the first round of each time bin
@@ -176,7 +179,7 @@ class Activity(_Stored):
 
 
 class Estimates(_Stored):
-    """The mean absolute errors of an estimator over all clients after the observed rounds, for each seed."""
+    """The mean absolute errors of an estimator over all clients after the observed rounds, for each run."""
 
     availability: Array
     correlation: Array

@@ -3,6 +3,7 @@
 Verdicts (`claims`) and figures (`page`) are computed later from the results alone.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from fedtide.experiments.build import Experiment, build, build_method
 from fedtide.experiments.config import Config, with_values
 from fedtide.methods import Method
 from fedtide.problems import Classification
-from fedtide.reproduce.cells import Cells
+from fedtide.reproduce.cells import Arrays, Cells
 from fedtide.reproduce.results import (
     MEASURES,
     Activity,
@@ -37,6 +38,7 @@ from fedtide.simulation import describe, simulate
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.simulation.progress import Progress
 from fedtide.tuning.plan import Plan, plan
+from fedtide.tuning.space import Space, is_number
 from fedtide.tuning.space import with_values as with_settings
 from fedtide.tuning.trials import edge, try_all
 from fedtide.tuning.tune import run_trials
@@ -91,17 +93,15 @@ def _case(planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Progres
         def report(done: int, total: int) -> None:
             progress(what, draw * total + done, total * len(problems))
 
-        own = [draw * len(seeds) + seed for seed in seeds]
         return try_all(
-            config, problem, first.availability, methods, rounds=run.rounds, seeds=own, skew=False, progress=report
-        )
+            config, problem, first.availability, methods, rounds=run.rounds, seeds=_own_seeds(config, draw), skew=False,
+            progress=report,
+        )  # fmt: skip
 
-    records = [
-        EvaluationRecord(
-            **cells(f"{panel.label}, draw {i}", lambda i=i, problem=problem: trained(i, problem)._asdict())
-        )
-        for i, problem in enumerate(problems)
-    ]
+    records = []
+    for i, problem in enumerate(problems):
+        arrays = cells(panel, f"draw {i}", lambda i=i, problem=problem: trained(i, problem)._asdict())
+        records.append(EvaluationRecord._make(arrays[field] for field in EvaluationRecord._fields))
     record = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1, dtype=np.float64), *records)
     evaluated = [*range(run.evaluate_every, run.rounds, run.evaluate_every), run.rounds]
     kept = np.unique(np.linspace(0, len(evaluated) - 1, POINTS).round().astype(int)).tolist()
@@ -111,11 +111,12 @@ def _case(planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Progres
     shown: dict[str, Any] = {}
     recorded = {label: chosen[label].method for label in study.inclusion if label in chosen}
     if recorded:
-        shown |= _attendance(panel.label, config, first, recorded, seeds, cells, "activity" in study.shows)
-    if "estimates" in study.shows:
+        shown |= _attendance(panel, experiments, recorded, cells, "activity" in study.shows)
+    if "estimates" in study.shows and run.history:
         method = chosen[study.reference].method
+        own_seeds = [seed for draw in range(planned.draws) for seed in _own_seeds(config, draw)]
         shown["estimates"] = Estimates(
-            **cells(f"{panel.label}, estimates", lambda: _errors(config, first, method, seeds))
+            **cells(panel, f"estimates of {study.reference}", lambda: _errors(config, first, method, own_seeds))
         )
     if "regions" in study.shows:
         shown["regions"] = _regions(config, first, chosen, seeds[:1])
@@ -160,6 +161,12 @@ def _seeds(config: Config) -> list[int]:
     return list(range(seeds))
 
 
+def _own_seeds(config: Config, draw: int) -> list[int]:
+    """The seeds of the runs on a data draw: no two runs share a seed."""
+    seeds = _seeds(config)
+    return [draw * len(seeds) + seed for seed in seeds]
+
+
 def _of_one_shape(problems: list[Any]) -> list[Any]:
     """The problems padded to the same size, so that all draws share compiled programs."""
     if not all(isinstance(problem, Classification) for problem in problems):
@@ -180,33 +187,9 @@ def _chosen(
     tuned = list(chosen)[: panel.tuned]
     asked = [study.shared] if study.shared in tuned else tuned
     draws = [draw._replace(methods={label: draw.methods[label] for label in tuned}) for draw in draws]
-    scores: dict[str, dict[Values, float]] = {label: {} for label in asked}
-    for extension in range(study.extensions + 1):
-        plans = [plan(config, draw) for draw in draws]
-        problems = _of_one_shape([one.problem for one in plans])
-        plans = [one._replace(problem=problem) for one, problem in zip(plans, problems, strict=True)]
-        for i, label in enumerate(asked):
-
-            def report(done: int, total: int, before: int = i) -> None:
-                progress(before * total + done, total * len(asked))
-
-            name = f"{panel.label}, tuning {label}, {extension}"
-            scores[label] |= _scores(cells, name, plans, label, scores[label], report)
-        highest, spaces = plans[0].measure.highest, plans[0].spaces
-        best = {label: _best(own, highest) for label, own in scores.items()}
-        edges = {
-            (axis.name, end)
-            for label, values in best.items()
-            for axis, value in zip(spaces[label].axes, values, strict=True)
-            if (end := edge(value, axis.values))
-        }
-        wider = _extended(config, edges)
-        if wider is None:
-            break
-        config = wider
+    spaces, found = _searched(planned, panel, cells, draws, asked, progress)
     for index, label in enumerate(tuned):
-        source = label if label in best else asked[0]
-        values, axes, score = best[source], spaces[source].axes, scores[source][best[source]]
+        axes, (values, score, trials) = spaces[label].axes, found.get(label) or found[asked[0]]
         choice = with_settings(config.methods[index], axes, values)
         chosen[label] = MethodToRun(
             build_method(config, index, choice, draws[0].problem.sizes),
@@ -214,15 +197,58 @@ def _chosen(
                 settings={axis.name: value for axis, value in zip(axes, values, strict=True)},
                 score=float(_rounded(score, 5)) if math.isfinite(score) else None,
                 edges=[axis.name for axis, value in zip(axes, values, strict=True) if edge(value, axis.values)],
-                trials=len(scores[source]),
+                trials=trials,
             ),
         )
     return chosen
 
 
-def _scores(
+class _Best(NamedTuple):
+    """The best setting of a method out of so many trials."""
+
+    values: Values
+    score: float
+    trials: int
+
+
+def _searched(
+    planned: StudyPlan,
+    panel: CaseConfig,
     cells: Cells,
-    name: str,
+    draws: list[Experiment],
+    labels: list[str],
+    progress: Callable[[int, int], None],
+) -> tuple[dict[str, Space], dict[str, _Best]]:
+    """(the last search space, the best setting) of each method; lists are extended if a best value is at their end."""
+    config, left = panel.config, planned.study.extensions
+    scores: dict[str, dict[Values, float]] = {label: {} for label in labels}
+    while True:
+        plans = [plan(config, draw) for draw in draws]
+        problems = _of_one_shape([one.problem for one in plans])
+        plans = [one._replace(problem=problem) for one, problem in zip(plans, problems, strict=True)]
+        for i, label in enumerate(labels):
+
+            def report(done: int, total: int, before: int = i) -> None:
+                progress(before * total + done, total * len(labels))
+
+            cell = functools.partial(cells, panel, f"tuning {label}, {left} extensions left")
+            scores[label] |= _scores(cell, plans, label, scores[label], report)
+        highest, spaces = plans[0].measure.highest, plans[0].spaces
+        best = {label: _best({v: own[v] for v in spaces[label].trials}, highest) for label, own in scores.items()}
+        edges = {
+            (axis.name, end)
+            for label, own in best.items()
+            for axis, value in zip(spaces[label].axes, own.values, strict=True)
+            if (end := edge(value, axis.values))
+        }
+        wider = _extended(config, edges) if left else None
+        if wider is None:
+            return spaces, best
+        config, left = wider, left - 1
+
+
+def _scores(
+    cell: Callable[[Callable[[], Arrays]], Arrays],
     plans: list[Plan],
     label: str,
     known: Mapping[Values, float],
@@ -242,14 +268,15 @@ def _scores(
             scores.append(run_trials(one._replace(spaces=spaces), label, skew=False, progress=report).score)
         return {"score": np.mean(scores, axis=0)}
 
-    return dict(zip(new, cells(name, tried)["score"].tolist(), strict=True)) if new else {}
+    return dict(zip(new, cell(tried)["score"].tolist(), strict=True)) if new else {}
 
 
-def _best(scores: dict[Values, float], highest: bool) -> Values:
+def _best(scores: dict[Values, float], highest: bool) -> _Best:
     """The setting with the best score; among equal scores, or if all diverged, the one with the smaller rate."""
     worst = -math.inf if highest else math.inf
     ranked = {values: worst if math.isnan(score) else score for values, score in sorted(scores.items())}
-    return (max if highest else min)(ranked, key=lambda values: ranked[values])
+    values = (max if highest else min)(ranked, key=lambda values: ranked[values])
+    return _Best(values, scores[values], len(scores))
 
 
 def _extended(config: Config, edges: set[tuple[str, str]]) -> Config | None:
@@ -263,7 +290,8 @@ def _extended(config: Config, edges: set[tuple[str, str]]) -> Config | None:
         return None
     wider = dict(lists)
     for name, end in sorted(edges):
-        values = sorted(lists.get(name, ()))
+        values = lists.get(name, [])
+        values = sorted(values) if all(map(is_number, values)) else []
         if len(values) > 1 and values[0] > 0:
             last, before = (values[0], values[1]) if end == "smallest" else (values[-1], values[-2])
             wider[name] = sorted([*wider[name], float(f"{last * last / before:.2g}")])
@@ -293,20 +321,14 @@ def _measured(record: EvaluationRecord, kept: list[int]) -> dict[str, Any]:
 
 
 def _attendance(
-    label: str,
-    config: Config,
-    experiment: Experiment,
-    methods: dict[str, Method],
-    seeds: list[int],
-    cells: Cells,
-    by_client: bool,
+    panel: CaseConfig, experiments: list[Experiment], methods: dict[str, Method], cells: Cells, by_client: bool
 ) -> dict[str, Any]:
     """The fields `inclusion` and, if it is asked for, `activity` of a case."""
-    run = config.run
+    run, first = panel.config.run, experiments[0]
 
-    def recorded() -> dict[str, np.ndarray]:
+    def recorded(draw: int, problem: Any) -> Arrays:
         result = simulate(
-            experiment.problem, experiment.availability, methods, rounds=run.rounds, seeds=seeds,
+            problem, first.availability, methods, rounds=run.rounds, seeds=_own_seeds(panel.config, draw),
             evaluate_every=run.rounds, history=run.history, record_clients=True,
         )  # fmt: skip
         arrays = {"active": result.attendance(next(iter(methods)))[0]}
@@ -314,28 +336,35 @@ def _attendance(
             arrays |= {f"invited {i}": result.attendance(method)[1], f"weight {i}": result.weights(method)}
         return arrays
 
-    arrays = cells(f"{label}, attendance", recorded)
-    of_clients = np.array(experiment.availability.classes())
+    parts = [
+        cells(panel, f"attendance, draw {i}", functools.partial(recorded, i, problem))
+        for i, problem in enumerate(_of_one_shape([e.problem for e in experiments]))
+    ]
+    arrays = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    clusters = getattr(first.availability, "clusters", None)
+    of_clients = np.array(
+        first.availability.classes() if clusters is None else [f"cluster {c}" for c in np.asarray(clusters)]
+    )
     kinds = list(dict.fromkeys(of_clients.tolist()))
-    first = np.linspace(0, run.rounds, min(_BINS, run.rounds) + 1).round().astype(int)[:-1]
-    lengths = np.diff([*first, run.rounds])[:, None]
-    importance = np.asarray(experiment.problem.importance, np.float64)
+    bins = np.linspace(0, run.rounds, min(_BINS, run.rounds) + 1).round().astype(int)[:-1]
+    lengths = np.diff([*bins, run.rounds])[:, None]
+    importance = np.repeat([e.problem.importance for e in experiments], len(_seeds(panel.config)), axis=0)
 
     def over_time(rounds: np.ndarray) -> np.ndarray:
-        shares = np.add.reduceat(rounds, first, axis=1).astype(float) / lengths
+        shares = np.add.reduceat(rounds, bins, axis=1).astype(float) / lengths
         return _rounded([shares[..., of_clients == kind].mean((0, 2)) for kind in kinds], 4)
 
     def by_kind(rounds: np.ndarray) -> np.ndarray:
         return np.array([rounds[..., of_clients == kind].sum((1, 2)) for kind in kinds])
 
-    active = arrays["active"]  # bool[seeds, rounds, clients], as the arrays of each method
+    active = arrays["active"]  # bool[runs, rounds, clients], as the arrays of each method
     found = {method: (arrays[f"invited {i}"], arrays[f"weight {i}"]) for i, method in enumerate(methods)}
     shares = {method: by_kind(invited) / np.maximum(by_kind(active), 1) for method, (invited, _) in found.items()}
-    weights = {method: weight.mean(1) / importance for method, (_, weight) in found.items()}  # [seeds, clients]
+    weights = {method: weight.mean(1) / importance for method, (_, weight) in found.items()}  # [runs, clients]
     fields: dict[str, Any] = {
         "inclusion": Inclusion(
             kinds=kinds,
-            rounds=(first + 1).tolist(),
+            rounds=(bins + 1).tolist(),
             methods={
                 method: Invited(
                     invited=over_time(invited),
@@ -363,14 +392,16 @@ def _errors(config: Config, experiment: Experiment, method: Method, seeds: list[
     process, problem, estimator = experiment.availability, experiment.problem, method.estimator
     population = Population(jnp.asarray(problem.importance), jnp.asarray(problem.sizes))
     truth = np.asarray(process.availability), np.asarray(process.correlation)
+
+    def step(state: Any, available: jax.Array) -> tuple[Any, Any]:
+        estimate, state = estimator.update(state, available)
+        return state, (estimate.availability, estimate.correlation)
+
     rows = []
     for seed in seeds:
-        state, estimate = estimator.init(population), None
-        for available in process.sample(seed, config.run.history):
-            estimate, state = estimator.update(state, jnp.asarray(available))
-        assert estimate is not None  # there is a history
-        values = np.asarray(estimate.availability), np.asarray(estimate.correlation)
-        rows.append([np.abs(value - true).mean() for value, true in zip(values, truth, strict=True)])
+        trace = jnp.asarray(process.sample(seed, config.run.history))
+        _, estimates = jax.lax.scan(step, estimator.init(population), trace)
+        rows.append([np.abs(values[-1] - true).mean() for values, true in zip(estimates, truth, strict=True)])
     errors = _rounded(np.transpose(rows), 4)
     return {"availability": errors[0], "correlation": errors[1]}
 

@@ -92,7 +92,7 @@ class Claim(Table):
     measure: MeasureName = Field(
         default="final",
         description='"final", "round", "average", "best", "spread", "worst_decile", "objective", "test_loss", '
-        '"tail_loss", "classes", "included" or "speedup"',
+        '"tail_loss", "classes", "included", "availability_error", "correlation_error", "excess_error" or "speedup"',
     )
     against: Word | tuple[Word, ...] | None = Field(
         default=None,
@@ -133,6 +133,10 @@ class Study(Table):
         '"estimates", "regions" or "map"',
     )
     axis: str = Field(default="", description="text: the quantity on the horizontal axis, such as κ̄²")
+    best: Word | None = Field(
+        default=None,
+        description="the argument of [[methods]] or [[fixed]] whose best value is shown over rounds",
+    )
     grid: dict[str, Word] = Field(
         default={},
         description="a table with the names of two axes, each with the argument of [[fixed]] that it shows",
@@ -298,6 +302,8 @@ def _check(study: Study, place: Place) -> None:
         raise place.key("problem").key("seed").error("must not be set; the seed is the number of the data draw")
     if "map" in study.shows and {len(case.coordinates) for case in study.cases} != {2}:
         raise place.key("cases").error("a map needs two coordinates for every case")
+    if "best" in study.shows and study.best is None:
+        raise place.key("best").error('missing; shows = ["best"] needs the name of an argument')
     if study.grid and len(study.grid) != 2:
         raise place.key("grid").error("must name two axes, each with an argument")
     for key, labels in (("inclusion", study.inclusion), ("shared", (study.shared,) if study.shared else ())):
@@ -318,6 +324,8 @@ def _check(study: Study, place: Place) -> None:
             raise at.key("against").error("missing; a speed-up is relative to another method")
         if (claim.measure == "classes") != bool(claim.classes):
             raise at.key("classes").error('must be given for the measure "classes", and only for it')
+        if claim.measure.endswith("_error") and "estimates" not in study.shows:
+            raise at.key("measure").error(f"'{claim.measure}': shows must contain \"estimates\"")
         if (claim.measure == "round") != bool(claim.round):
             raise at.key("round").error('must be given for the measure "round", and only for it')
         if (claim.measure == "included") != bool(claim.group):

@@ -8,11 +8,19 @@ from fedtide.reproduce.claims import Comparison, Judged, Verdict
 from fedtide.reproduce.results import MEASURES, Results
 from fedtide.reproduce.study import Claim
 
-MARKS: dict[Verdict, str] = {"holds": "✓", "partly": "◐", "undecided": "?", "does not hold": "✗", "not tested": "○"}
+MARKS: dict[Verdict, str] = {
+    "holds": "✓",
+    "smaller than published": "◔",
+    "partly": "◐",
+    "undecided": "?",
+    "does not hold": "✗",
+    "not tested": "○",
+}
 """A symbol for each verdict, in the order of tables."""
 
 _COUNTED: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
+    "smaller than published": ("holds but is smaller than published", "hold but are smaller than published"),
     "partly": ("holds in part", "hold in part"),
     "undecided": ("is undecided", "are undecided"),
     "does not hold": ("does not hold", "do not hold"),

@@ -89,8 +89,10 @@ def test_studies_on_generated_data_build_at_reduced_with_equal_budgets(name):
         ('grid = {"α" = "level"}', "grid: must name two axes, each with an argument"),
         ('inclusion = ["C"]', "inclusion: no method is labelled 'C'"),
         ("problem.seed = 1", "problem.seed: must not be set"),
+        ('claims = [{says = "A wins.", published = "–", method = "fedavg", measure = "late"}]',
+         'claims[0].measure: "late": renamed; use "final"'),
     ],
-)
+)  # fmt: skip
 def test_a_study_that_could_not_be_drawn_is_refused(tmp_path, more, line):
     path = tmp_path / "mine.toml"
     tables = (

@@ -157,11 +157,11 @@ class Ledger:
         made = [LedgerRun(name, method, json.loads(config), *rest) for name, method, config, *rest in rows]
         return sorted(made, key=lambda one: (one.started, one.run))
 
-    def status(self, run: str, recent: int = 20) -> Status:
+    def status(self, run: str) -> Status:
         """Statistics of the run, per client and per round."""
         with self.database.reading() as connection:
             self._check_run(connection, run)
-            return read_status(connection, run, recent)
+            return read_status(connection, run)
 
     def _roster(self, connection: Connection, run: str) -> list[Enrolled]:
         self._check_run(connection, run)

@@ -15,6 +15,7 @@ import numpy as np
 from common import print_table, write_json
 
 from fedtide.fleet.diagnosis.diagnose import examine
+from fedtide.fleet.diagnosis.findings import Decided
 from fedtide.fleet.slots import Slots
 
 ROUNDS, DEVICES, SECONDS = 400, 60, 1800
@@ -91,7 +92,7 @@ def study(fleets: int, simulated: int, only: str) -> Iterator[dict[str, object]]
         for fleet in range(fleets):
             record = make(np.random.default_rng([number, fleet]))
             for name, finding in _examined(Slots(record, (), SECONDS, 0, None), simulated, fleet).items():
-                rejected[name] += finding.p is not None and finding.p <= 0.05  # not corrected for several tests
+                rejected[name] += finding.p <= 0.05  # not corrected for several tests
                 if name in shares:
                     shares[name] += finding.statistic
         row: dict[str, object] = {"case": case}
@@ -99,12 +100,13 @@ def study(fleets: int, simulated: int, only: str) -> Iterator[dict[str, object]]
         yield row | {name: value / fleets for name, value in rejected.items()}
 
 
-def _examined(slots: Slots, simulated: int, seed: int):
+def _examined(slots: Slots, simulated: int, seed: int) -> dict[str, Decided]:
+    """The answers that the record is sufficient for."""
     state = slots.state
     pairs = (state[1:] >= 0) & (state[:-1] >= 0)
     moved = np.minimum((pairs & (state[1:] > state[:-1])).sum(0), (pairs & (state[1:] < state[:-1])).sum(0))
-    findings, _ = examine(slots, np.flatnonzero(moved), simulated=simulated, seed=seed)
-    return {finding.name: finding for finding in findings if finding.name in NAMES}
+    answers, _ = examine(slots, np.flatnonzero(moved), simulated=simulated, seed=seed)
+    return {answer.name: answer for answer in answers if isinstance(answer, Decided) and answer.name in NAMES}
 
 
 def phones(data: Path, simulated: int) -> Iterator[dict[str, object]]:

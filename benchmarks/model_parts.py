@@ -129,10 +129,10 @@ def _parts(case: Case) -> list[dict[str, object]]:
         columns = jax.random.normal(jax.random.key(2), (case.cohort, before * k * k, n), x.dtype)
         y = jax.random.normal(jax.random.key(3), (case.cohort, after, out, out, case.batch), x.dtype)
         flat, matrix = y.reshape(case.cohort, after, n), w.reshape(case.cohort, after, -1)
-        padded = layers.jnp.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding), (0, 0)))
+        padded = jnp.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding), (0, 0)))
         unpatch = jax.vmap(lambda d: jax.linear_transpose(lambda x: _one_stage(x, k), padded[0])(d)[0])  # noqa: B023
         row: dict[str, object] = {"convolution": f"{before}→{after} {k}×{k} on {size}×{size}", "GFLOP": work}
-        row["patches"] = 1e3 * _seconds(jax.vmap(lambda x: layers.patches(x, k)), padded)  # noqa: B023
+        row["patches"] = 1e3 * _seconds(jax.vmap(lambda x: _one_stage(x, k)), padded)  # noqa: B023
         row["W P"] = 1e3 * _seconds(jax.vmap(lambda w, x: layers.product(w, x, x.dtype)), matrix, columns)
         row["dY Pᵀ"] = 1e3 * _seconds(
             jax.vmap(lambda d, x: jnp.matmul(d, x.T, preferred_element_type=jnp.float32)), flat, columns

@@ -1,7 +1,7 @@
-"""Means with intervals. Only NumPy and SciPy are needed, so studies run where no library for tables is installed."""
+"""Means with intervals, and Markov chains. Only NumPy and SciPy are needed, as studies run without tables."""
 
 import warnings
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -70,3 +70,17 @@ def student(values: np.ndarray, confidence: float = 0.95) -> Estimated:
 def evenly(size: int, most: int) -> np.ndarray:
     """All indices below `size`, or `most` evenly spaced ones."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(int))
+
+
+def stationary_law(transition: np.ndarray) -> np.ndarray:
+    """μ with μP = μ and Σμ = 1, which is unique for an irreducible chain."""
+    states = len(transition)
+    equations = np.vstack([transition.T - np.eye(states), np.ones(states)])
+    law = np.maximum(np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0], 0)
+    return law / law.sum()
+
+
+def lowest_correlation(availability: Any) -> Any:
+    """The smallest λ of a two-state chain, max(1 − 1/π, 1 − 1/(1−π)): both transition probabilities are in [0, 1]."""
+    pi = np.asarray(availability, float)
+    return 1 - 1 / np.maximum(pi, 1 - pi)

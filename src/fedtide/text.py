@@ -25,16 +25,19 @@ def percent(share: float | None, decimals: int = 1) -> str:
     return NOTHING if share is None else f"{100 * share:.{decimals}f}%"
 
 
+def decimal(number: float, digits: int = 2) -> str:
+    """A number with so many decimals."""
+    return minus(f"{number:.{digits}f}")
+
+
 def value(kind: Metric, number: float | None) -> str:
     """An accuracy in percent, an objective with four digits."""
-    return (
-        NOTHING if number is None else percent(number) if kind == "accuracy" else _minus(f"{number:#.4g}".rstrip("."))
-    )
+    return NOTHING if number is None else percent(number) if kind == "accuracy" else minus(f"{number:#.4g}".rstrip("."))
 
 
 def spread(kind: Metric, low: float, high: float) -> str:
     """The bounds of an interval of values, without unit."""
-    return _minus(f"{100 * low:.1f} to {100 * high:.1f}" if kind == "accuracy" else f"{low:.3g} to {high:.3g}")
+    return minus(f"{100 * low:.1f} to {100 * high:.1f}" if kind == "accuracy" else f"{low:.3g} to {high:.3g}")
 
 
 def change(kind: Metric, number: float | None) -> str:
@@ -42,7 +45,7 @@ def change(kind: Metric, number: float | None) -> str:
     if number is None:
         return NOTHING
     text = f"{100 * number:+.2f}" if kind == "accuracy" else f"{number:+.3g}"
-    return _minus(text.lstrip("+-") if float(text) == 0 else text)
+    return minus(text.lstrip("+-") if float(text) == 0 else text)
 
 
 def size(kind: Metric, number: float) -> str:
@@ -63,8 +66,38 @@ def listed(names: Sequence[str]) -> str:
 def duration(seconds: int) -> str:
     """1800 → `30 minutes`: a whole number of the largest unit possible."""
     units = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-    unit, name = next(pair for pair in units if seconds % pair[0] == 0)
+    unit, name = next(pair for pair in units if seconds % pair[0] == 0) if seconds else units[-1]
     return f"{seconds // unit} {name}{'' if seconds == unit else 's'}"
+
+
+def rounded_duration(seconds: float) -> str:
+    """`41 s`, `12 min`, `2.5 h`."""
+    if seconds < 100:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def readable(size: float, digits: int = 3) -> str:
+    """`2.4 kB`, `20 MB`: bytes in powers of 1000."""
+    power = 0
+    while size >= 999.5 and power < 4:
+        size, power = size / 1000, power + 1
+    return f"{size:.{digits}g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
+
+
+def number(value: float | None, form: str) -> str:
+    """A number in a format of Python's, with a minus sign; `–` for None."""
+    return NOTHING if value is None else minus(format(value, form))
+
+
+def minus(text: str) -> str:
+    """Hyphens as minus signs."""
+    return text.replace("-", "−")
+
+
+def unbroken(text: str) -> str:
+    """Text in which no line breaks around an equals sign."""
+    return text.replace(" = ", "\u00a0=\u00a0")
 
 
 def setting(value: object) -> str:
@@ -86,10 +119,7 @@ def settings(flat: Mapping[str, object]) -> list[tuple[str, str]]:
         inside = ", ".join(f"{clean(k[len(name) + 1 :])}={fold(k)}" for k in inner)
         return setting(flat[name]) + (f"({inside})" if inside else "")
 
-    # A dotted name without its owner is shown as it is; `replaced` is shown only if parts were replaced.
+    # A dotted name without its owner is shown as it is. `replaced` is shown only if parts were replaced; records hold
+    # a tuple as its text.
     shown = (name for name in flat if name != "replaced" or flat[name] not in ("()", "", None))
     return [(clean(name), fold(name)) for name in shown if name.rpartition(".")[0] not in flat]
-
-
-def _minus(text: str) -> str:
-    return text.replace("-", "−")

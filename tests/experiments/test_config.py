@@ -3,6 +3,8 @@
 import inspect
 import tomllib
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,9 @@ from hypothesis import strategies as st
 import fedtide
 from fedtide.errors import FedtideError
 from fedtide.experiments import adjusted, dumps, load, loads
-from fedtide.experiments.config import Run
+from fedtide.experiments.arguments import call
+from fedtide.experiments.config import Run, from_tables
+from fedtide.experiments.place import Place
 
 
 def test_only_what_was_written_is_in_it(small):
@@ -99,6 +103,18 @@ def test_errors_are_one_line_with_the_path(small, old, new, message):
     with pytest.raises(FedtideError) as error:
         loads(small.replace(old, new), "a.toml")
     assert str(error.value) == f"a.toml: {message}"
+
+
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray])
+def test_arrays_given_from_python_are_lists(small, kind):
+    written = tomllib.loads(small)
+    written["availability"] = {"name": "bernoulli", "availability": kind([0.25, 0.5])}
+    written["run"]["rounds"] = np.int64(4)
+    config = from_tables(written)
+    assert config.availability.arguments == {"availability": [0.25, 0.5]}
+    assert config.run.rounds == 4
+    assert tomllib.loads(config.origin.text)["availability"]["availability"] == [0.25, 0.5]
+    assert call(lambda weights: weights, {"weights": kind([1.0, 2.0])}, Place("a")) == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -160,5 +160,6 @@ def test_without_the_table_of_habits_all_follow_the_same_clock(folder):
 @pytest.mark.parametrize("table", ["stays", "absences"])
 def test_stays_go_with_absences(folder, table):
     _without(folder, table)
-    with pytest.raises(FedtideError, match=f"fleet.toml: {table} = None: must be a table: stays and absences are given together"):
+    message = f"fleet.toml: {table} = None: must be a table: stays and absences are given together"
+    with pytest.raises(FedtideError, match=message):
         load_model(folder)

@@ -149,6 +149,13 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path, content):
     assert "log.csv" in str(error.value)
 
 
+def test_a_compression_that_is_not_supported_is_named(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"BZh91AY")
+    with pytest.raises(FedtideError, match=r"log.csv: bzip2 is not supported; use CSV or JSON lines"):
+        read(path)
+
+
 def test_folders_and_nothing_are_one_line(tmp_path):
     for source in (tmp_path, tmp_path / "none", 5, None):
         with pytest.raises(FedtideError):

@@ -6,6 +6,14 @@ import pytest
 
 from fedtide.errors import FedtideError
 from fedtide.fleet import advice_in_words, advise, discretise, read
+from fedtide.fleet.slots import state_runs
+
+
+def test_runs_end_with_their_device():
+    state, length, device = state_runs(np.array([[1, 1, 0], [0, -1, -1]], np.int8))
+    assert state.tolist() == [1, 0, -1, 0, -1]
+    assert length.tolist() == [2, 1, 1, 1, 3]
+    assert device[state >= 0].tolist() == [0, 0, 1]
 
 
 def test_rounds_see_the_moment_they_begin():

@@ -75,7 +75,7 @@ AGGREGATIONS = {
     "weighted sum": a.WeightedSum(),
 }
 SERVERS = {
-    "adaptive": servers.Adaptive("yogi", 0.05),
+    "published": servers.PublishedOptimiser("yogi", 0.05),
     "amplified": servers.Amplified(period=2),
     "average of last two": servers.AverageOfLastTwo(),
     "optimiser": servers.Optimiser("adam", 0.05),

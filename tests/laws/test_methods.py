@@ -16,13 +16,6 @@ def entry(request):
     return CATALOGUE[request.param]
 
 
-def test_declared_needs_are_the_policy_s(entry):
-    policy = entry.build().participation
-    assert entry.facts.needs_losses == (policy.needs_losses is not None)
-    assert entry.facts.needs_estimates == policy.needs_estimates
-    assert entry.facts.needs_correlation == policy.needs_correlation
-
-
 def test_declared_memory_is_measured(entry):
     """State grows with d, N and N·d exactly as declared; what clients keep is theirs, all else the server's."""
     method, facts = entry.build(), entry.facts

@@ -91,8 +91,10 @@ def test_studies_on_generated_data_build_at_reduced_with_equal_budgets(name):
         ('shows = ["best"]', 'best: missing; shows = ["best"] needs the name of an argument'),
         ('shared = "C"', "shared: no method is labelled 'C'"),
         ("problem.seed = 1", "problem.seed: must not be set"),
+        ('claims = [{says = "A wins.", published = "–", method = "fedavg", measure = "late"}]',
+         'claims[0].measure: "late": renamed; use "final"'),
     ],
-)
+)  # fmt: skip
 def test_a_study_that_could_not_be_drawn_is_refused(tmp_path, more, line):
     path = tmp_path / "mine.toml"
     tables = (

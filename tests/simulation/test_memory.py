@@ -41,7 +41,7 @@ def test_what_cannot_fit_is_refused_with_its_figure(monkeypatch):
     problem = classification(wide, data)
     method = fedtide.compose(fedtide.methods.fedavg(clients=1), solver=fedtide.solvers.Momentum(persistent=True))
     monkeypatch.setattr(memory, "device_memory", lambda: 10**9)
-    figure = r"4\.0 GB for rows of 1,000,000 parameters for each of 1,000 clients"
+    figure = r"keeps 4 GB for rows of 1,000,000 parameters for each of 1,000 clients"
     with pytest.raises(fedtide.FedtideError, match=figure):
         fedtide.simulate(problem, fedtide.availability.Always(1_000), method, rounds=1)
 
@@ -52,7 +52,7 @@ def test_a_row_for_each_client_is_refused_with_its_figure_and_a_way_out(monkeypa
     problem = classification(wide, [(np.zeros((1, 2), np.float32), np.zeros(1, int))] * 10_000)
     monkeypatch.setattr(memory, "device_memory", lambda: 25 * 10**9)
     line = (
-        r"this method keeps 40\.0 GB for rows of 1,000,000 parameters for each of 10,000 clients; "
+        "this method keeps 40 GB for rows of 1,000,000 parameters for each of 10,000 clients; "
         "cluster_fedvarp keeps one row per cluster instead"
     )
     with pytest.raises(fedtide.FedtideError, match=line):
@@ -71,13 +71,6 @@ def test_clients_are_chunked_when_memory_is_short(blobs, chains, monkeypatch):
     chunk = setup.choose_chunk(method)
     assert chunk is not None
     assert 1 <= chunk < 12
-
-
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (40e9, "40.0 GB"), (123e6, "123 MB")]
-)
-def test_readable(size, text):
-    assert memory.readable(size) == text
 
 
 def test_softmax_regression_has_its_parameters():

@@ -75,7 +75,7 @@ def test_a_label_that_files_of_models_reserve_is_refused(blobs, chains):
 
 def test_what_was_observed_before_must_fit(blobs, chains, monkeypatch):
     monkeypatch.setattr(memory, "device_memory", lambda: 1_000_000)
-    words = "^history = 100000: needs about 2.4 MB for 2 seeds and 12 clients, the device has 1.0 MB$"
+    words = "^history = 100000: needs about 2.4 MB for 2 seeds and 12 clients, the device has 1 MB$"
     with pytest.raises(DoesNotFit, match=words.replace(".", r"\.")):
         fedtide.simulate(blobs, chains, methods.fedavg(), rounds=1, history=100_000, seeds=2)
 

@@ -189,9 +189,9 @@ def test_settled_exclusions(family):
     assert everyone.kept.all()
     assert everyone.settled
     few = settled_exclusions(family, ALPHA, PI, LAM, kappa_squared=0.0)
+    assert few.settled
     assert 1 <= few.kept.sum() < CLIENTS
-    if few.settled:
-        np.testing.assert_allclose(few.gap, family.values(family.minimise(np.where(few.kept, ALPHA, 0))))
+    np.testing.assert_allclose(few.gap, family.values(family.minimise(np.where(few.kept, ALPHA, 0))))
 
 
 def test_overtaking():

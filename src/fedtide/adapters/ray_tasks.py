@@ -4,7 +4,6 @@ import contextlib
 import copy
 import functools
 import logging
-import os
 import platform
 import warnings
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from fedtide.experiments.config import loads
 from fedtide.methods.base import Method
 from fedtide.simulation import describe
 from fedtide.simulation.blocks import Sharing, in_blocks, place_of, write_sharing
-from fedtide.simulation.cores import use_persistent_cache
+from fedtide.simulation.cores import available_cores, use_persistent_cache
 from fedtide.simulation.folder import begin
 from fedtide.simulation.run import MethodRun
 from fedtide.simulation.setup import Setup, fitted
@@ -81,7 +80,7 @@ def prepare(spec: Spec, sharing: Sharing, about: dict[str, Any], resume: bool) -
     setup, methods = _experiment(spec)
     setup = copy.copy(setup)
     if jax.default_backend() == "cpu":
-        setup.devices = setup.sharing(_cores())  # the devices that a local run would use
+        setup.devices = setup.sharing(available_cores())  # the devices that a local run would use
     folder = Path(spec.out)
     if resume:
         _require_folder(folder)
@@ -132,7 +131,3 @@ def _experiment(spec: Spec) -> tuple[Setup, dict[str, Method]]:
         raise FedtideError(f"{error} (on {platform.node()}: files and data sets must be on every machine)") from error
     methods = {label: fitted(method, experiment.problem) for label, method in experiment.methods.items()}
     return Setup(experiment.problem, experiment.availability, methods, **config.run.model_dump()), methods
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -13,7 +13,7 @@ from fedtide.adapters.rounds import Round, innermost
 from fedtide.errors import FedtideError, require
 from fedtide.methods.base import title_of
 from fedtide.schedules import Constant
-from fedtide.solvers.base import Wrapper, recipe_of
+from fedtide.solvers.base import SolverWrapper, recipe_of
 from fedtide.streams import Purpose, Stream
 from fedtide.types import Solver, Task, Trained
 
@@ -158,7 +158,7 @@ def trained_by(round: Round, w: np.ndarray, w_k: np.ndarray, steps: int, loss: f
 
 
 @dataclass
-class _StepsTaken(Wrapper):
+class _StepsTaken(SolverWrapper):
     """A solver whose steps have already been taken, and led to w_k."""
 
     solver: Solver

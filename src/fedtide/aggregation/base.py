@@ -21,7 +21,7 @@ class Rule:
         return ()
 
 
-class Wrapper(Rule):
+class AggregationWrapper(Rule):
     """Defaults for a wrapper: a rule that changes the input or the output of another one, its `aggregation`."""
 
     aggregation: Aggregation

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.aggregation.base import Wrapper
+from fedtide.aggregation.base import AggregationWrapper
 from fedtide.aggregation.weighted_sum import WeightedSum
 from fedtide.errors import number
 from fedtide.rows import weighted_rows
@@ -11,7 +11,7 @@ from fedtide.types import Aggregation, Cohort, State, Updates, part
 
 
 @part
-class Extrapolated(Wrapper):
+class Extrapolated(AggregationWrapper):
     """v = η_g · (direction of `aggregation`), η_g = max(1, Σ_S a_k‖Δ_k‖² / (2 (‖Σ_S a_k Δ_k‖² + ε))).
 
     a_k = q_k / Σ_S q. ε is `regulariser`, in the units of ‖Δ‖²: it matters where updates are small. Equal updates

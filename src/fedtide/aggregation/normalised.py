@@ -5,7 +5,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.aggregation.base import Wrapper
+from fedtide.aggregation.base import AggregationWrapper
 from fedtide.aggregation.sums import mean_rows
 from fedtide.aggregation.weighted_sum import WeightedSum
 from fedtide.declared import Combination
@@ -13,7 +13,7 @@ from fedtide.types import Aggregation, Cohort, State, Updates, part
 
 
 @part
-class Normalised(Wrapper):
+class Normalised(AggregationWrapper):
     """Δ_k ← Δ_k · m̄ / m_k, m_k = η‖a_k‖₁ and m̄ = Σ_S q_k m_k / Σ_S q_k; then `aggregation`.
 
     Where all clients take part, a client that takes more steps no longer counts more: the fixed point is that of Σ q_k

@@ -9,6 +9,7 @@ from jax import Array
 
 from fedtide.availability.base import Numbers, Process, count_clients, lag_one
 from fedtide.errors import floats, require, require_each
+from fedtide.statistics import stationary_law
 from fedtide.streams import Stream
 from fedtide.types import part
 
@@ -36,7 +37,7 @@ class FiniteChain(Process):
         active = _as_matrix(self.active_sets, self.clients, len(transition))
         _require_ergodic(transition)
         self._set(transition=transition, active_sets=active, clients=active.shape[1])
-        self._set(stationary=_stationary(transition))
+        self._set(stationary=stationary_law(transition))
 
     @property
     def availability(self) -> np.ndarray:
@@ -122,12 +123,3 @@ def _power(edges: np.ndarray, exponent: int) -> np.ndarray:
         edges = edges.astype(np.float32) @ edges.astype(np.float32) > 0
         exponent >>= 1
     return result
-
-
-def _stationary(transition: np.ndarray) -> np.ndarray:
-    """μ with μP = μ and Σμ = 1, which is unique for an irreducible chain."""
-    states = len(transition)
-    equations = np.vstack([transition.T - np.eye(states), np.ones(states)])
-    law = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
-    law = np.maximum(law, 0)
-    return law / law.sum()

@@ -1,11 +1,11 @@
 """A two-state chain for each client."""
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from fedtide.availability.base import Numbers, Process, count_clients, per_client
 from fedtide.errors import require
+from fedtide.statistics import lowest_correlation
 from fedtide.streams import Stream
 from fedtide.types import part
 
@@ -50,9 +50,3 @@ class Markov(Process):
         on = arrive + jnp.where(state, self.correlation, 0)
         # The second random number of round t decides availability in round t + 1.
         return state, stream.uniform(jnp.arange(self.clients), 2)[:, 1] < on
-
-
-def lowest_correlation(pi: np.ndarray) -> np.ndarray:
-    """The smallest λ for which both transition probabilities are in [0, 1]: max(1 − 1/π, 1 − 1/(1−π))."""
-    larger = np.maximum(pi, 1 - pi)
-    return 1 - 1 / larger

@@ -17,6 +17,7 @@ from pydantic import PlainValidator, PydanticSchemaGenerationError, TypeAdapter,
 from pydantic.errors import PydanticUserError
 
 from fedtide.errors import FedtideError, did_you_mean
+from fedtide.experiments.config import in_json
 from fedtide.experiments.place import Place
 from fedtide.types import Work
 
@@ -96,7 +97,7 @@ def convert(value: Any, hint: Any, place: Place, folder: Path = Path()) -> Any:
     """A TOML value converted to the type of the hint, or an error with the allowed values."""
     try:
         # In JSON mode, pydantic is strict about types and still accepts a list as a tuple and text as a path.
-        result = _adapter(plain(hint)).validate_json(json.dumps(value, default=str), strict=True)
+        result = _adapter(plain(hint)).validate_json(json.dumps(value, default=in_json), strict=True)
     except ValidationError:
         raise place.invalid(value, in_words(hint)) from None
     if isinstance(result, Path | str) and is_file(hint):

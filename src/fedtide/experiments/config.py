@@ -6,10 +6,13 @@ process and methods of the catalogues with their arguments, and the length of th
 
 import json
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
+import jax
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError
 
 from fedtide.errors import did_you_mean
@@ -160,6 +163,7 @@ def from_tables(
 ) -> Config:
     """The configuration with these tables. Its text, unless given, is that of a file with these tables."""
     place = Place(source)
+    written = json.loads(json.dumps(written, default=in_json))
     config = validated(Config, written, place)
     for key, table in (("run", config.run), ("tune", config.tune)):
         seeds = table.seeds
@@ -193,9 +197,22 @@ def validated(model: type[T], written: dict[str, Any], place: Place) -> T:
     """Tables as a model, or a one-line error with the path."""
     try:
         # In JSON mode, pydantic is strict (no "5" for 5, no true for 1) and still accepts a list as a tuple.
-        return model.model_validate_json(json.dumps(written, default=str))
+        return model.model_validate_json(json.dumps(written, default=in_json))
     except ValidationError as error:
         raise _explain(error, model, written, place) from None
+
+
+def in_json(value: Any) -> Any:
+    """What JSON has in place of a value that it does not know: arrays as lists, others as text."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic | jax.Array) else str(value)
+
+
+def dotted(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """{"solver": {"mu": […]}} as {"solver.mu": […]}."""
+    flat = {}
+    for key, value in table.items():
+        flat |= dotted(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
+    return flat
 
 
 def demo() -> Config:

@@ -7,13 +7,12 @@ import numpy as np
 import polars as pl
 
 from fedtide.errors import FedtideError, require, whole
-from fedtide.fleet.diagnosis.words import decimal
 from fedtide.fleet.fitting.counts import count
 from fedtide.fleet.log import Log
 from fedtide.fleet.reading.spans import spans_of, window_of
 from fedtide.fleet.rounds import discretise
-from fedtide.fleet.slots import AWAY, HERE, UNKNOWN
-from fedtide.text import duration
+from fedtide.fleet.slots import AWAY, HERE, state_runs
+from fedtide.text import decimal, duration
 
 LENGTHS = (60, 120, 300, 600, 900, 1800, 3600, 7200)  # seconds
 _ENTRIES = 3 * 10**7  # of the matrix that is evaluated, at most
@@ -156,8 +155,6 @@ def _multiples(low: np.ndarray, high: np.ndarray, step: int) -> np.ndarray:
 
 def _away(state: np.ndarray) -> float | None:
     """Mean length of the runs of AWAY between two runs of HERE."""
-    line = np.pad(state, ((0, 0), (0, 1)), constant_values=UNKNOWN).reshape(-1)
-    first = np.flatnonzero(np.concatenate([[True], line[1:] != line[:-1]]))
-    value, length = line[first], np.diff(np.append(first, len(line)))
-    inner = (value[1:-1] == AWAY) & (value[:-2] == HERE) & (value[2:] == HERE)
+    runs, length, _ = state_runs(state)
+    inner = (runs[1:-1] == AWAY) & (runs[:-2] == HERE) & (runs[2:] == HERE)
     return float(length[1:-1][inner].mean()) if inner.any() else None

@@ -25,7 +25,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the current step, how many are done, and the total."""
 
 
-class _Written(NamedTuple):
+class _StoredDiagnosis(NamedTuple):
     """What diagnosis.json holds."""
 
     diagnosis: Diagnosis
@@ -46,7 +46,7 @@ class FittedFleet(NamedTuple):
         path = Path(folder) / _DIAGNOSIS
         model = load_model(folder)
         try:
-            written = TypeAdapter(_Written).validate_json(path.read_bytes())
+            written = TypeAdapter(_StoredDiagnosis).validate_json(path.read_bytes())
         except OSError as error:
             raise FedtideError(f"{path}: {error.strerror or error}; run fedtide fleet fit first") from error
         except ValidationError as error:
@@ -60,7 +60,7 @@ class FittedFleet(NamedTuple):
         """Writes `fleet.toml` and `devices.parquet` (the model) and `diagnosis.json`."""
         folder = Path(folder)
         self.model.save(folder)
-        written = _Written(self.diagnosis, self.advice.to_dict(as_series=False), _digest(folder))
+        written = _StoredDiagnosis(self.diagnosis, self.advice.to_dict(as_series=False), _digest(folder))
         write_text(folder / _DIAGNOSIS, json.dumps(plain(written), ensure_ascii=False) + "\n")
 
     def report(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:

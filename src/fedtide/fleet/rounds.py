@@ -5,6 +5,7 @@ import numpy as np
 from fedtide.errors import FedtideError, whole
 from fedtide.fleet.log import Log
 from fedtide.fleet.reading.spans import spans_of
+from fedtide.fleet.reading.tally import lasting
 from fedtide.fleet.slots import UNKNOWN, Slots
 
 MOST = 2 * 10**9  # entries of a matrix, bytes
@@ -23,10 +24,7 @@ def discretise(log: Log, round_seconds: int) -> Slots:
     start = -(-first // step) * step
     rounds = max(0, -(-(last - start) // step))
     if rounds < 2:
-        hours = (last - first) / 3_600_000
-        raise FedtideError(
-            f"round_seconds = {seconds}: the log spans {hours:.3g} hours, under two rounds of this length"
-        )
+        raise FedtideError(f"round_seconds = {seconds}: the log spans {lasting(last - first)}, under two rounds of it")
     devices = len(log.devices)
     if rounds * devices > MOST:
         raise FedtideError(

@@ -10,6 +10,14 @@ HERE, AWAY, UNKNOWN = 1, 0, -1
 DAY = 86_400  # seconds
 
 
+def state_runs(state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(state, length in rounds, device) of the runs of equal states in a matrix [devices, rounds], device after device;
+    an unknown run separates two devices."""
+    line = np.pad(state, ((0, 0), (0, 1)), constant_values=UNKNOWN).ravel()
+    first = np.flatnonzero(np.r_[True, line[1:] != line[:-1]])
+    return line[first], np.diff(first, append=len(line)), first // (state.shape[1] + 1)
+
+
 class Slots:
     """A matrix of rounds × devices: 1 available when the round begins, 0 unavailable, −1 not observed."""
 

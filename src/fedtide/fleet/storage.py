@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 
 from fedtide.errors import FedtideError, InvalidInput
-from fedtide.experiments.config import validated
+from fedtide.experiments.config import Table, validated
 from fedtide.experiments.place import Place
 from fedtide.files import atomic, write_text
+from fedtide.fleet import tables
+from fedtide.fleet.diagnosis.findings import named
 from fedtide.fleet.log import Account, Issue
 from fedtide.fleet.model import HABIT, Cluster, Distribution, FleetModel, Habits, Lengths, Profile
 from fedtide.fleet.process.waves import FURTHEST, HARMONICS
-from fedtide.fleet.tables import FORMAT, AvailabilityTable, ClusterTable, LengthsTable, ProfileTable, Written
 from fedtide.tomls import dumps
 
 TOML, DEVICES = "fleet.toml", "devices.parquet"
@@ -48,18 +49,18 @@ def load_model(path: Path | str) -> FleetModel:
     except ValueError as error:  # also text that is not UTF-8
         raise FedtideError(f"{path}: not readable as TOML: {str(error).splitlines()[0]}") from error
     try:
-        _same_format(written.get("format", FORMAT))
-        return _model(validated(Written, written, Place(str(path))), path.parent / DEVICES)
+        _same_format(written.get("format", tables.FORMAT))
+        return _model(validated(tables.Written, written, Place(str(path))), path.parent / DEVICES)
     except InvalidInput as error:
         raise FedtideError(f"{path}: {error}") from error
 
 
 def _same_format(written: object) -> None:
     """Checked first, as tables of another format have other keys."""
-    if written != FORMAT or isinstance(written, bool):
-        earlier = isinstance(written, int) and written < FORMAT
+    if written != tables.FORMAT or isinstance(written, bool):
+        earlier = isinstance(written, int) and written < tables.FORMAT
         why = "; an earlier fedtide wrote this file: run fedtide fleet fit again" if earlier else ", all that is read"
-        raise InvalidInput("format", written, f"{FORMAT}{why}")
+        raise InvalidInput("format", written, f"{tables.FORMAT}{why}")
 
 
 _ABOUT = {  # comments in the file, by the table that they precede
@@ -100,7 +101,7 @@ def _text(model: FleetModel) -> str:
         'In a configuration: [availability] name = "fleet", path = this folder. Numbers may be edited, which\n'
         "changes fleets drawn from it."
     )
-    blocks = [_block(head, {"format": FORMAT, "source": model.source})]
+    blocks = [_block(head, {"format": tables.FORMAT, "source": model.source})]
     blocks += [_block(_ABOUT.get(name, ""), {name: table}) for name, table in _tables(model).items() if table]
     return "\n".join(blocks)
 
@@ -111,42 +112,38 @@ def _block(comment: str, written: dict[str, Any]) -> str:
 
 def _tables(model: FleetModel) -> dict[str, Any]:
     """In the order of the file; tables that are empty or None are not written."""
-    d, p, account = model.distribution, model.profile, model.account
+    (hours, sigma), (hours_se, sigma_se) = model.distribution.hours, model.distribution.hours_se
+    correlation, *null = model.pair_correlation
     rounds = {"seconds": model.round_seconds, "count": len(model.record), "devices": len(model.devices)}
-    (hours, sigma), (hours_se, sigma_se) = d.hours, d.hours_se
-    pairs = {"correlation": model.pair_correlation[0], "null": model.pair_correlation[1:]}
     return {
         "rounds": {**rounds, "start": model.start, "zone": model.zone},
-        "availability": {name: getattr(d, name) for name in AvailabilityTable.model_fields},
+        "availability": _fields(tables.AvailabilityTable, model.distribution),
         "persistence": {"hours": hours, "hours_se": hours_se, "sigma": sigma, "sigma_se": sigma_se},
-        "profile": {name: getattr(p, name) for name in ProfileTable.model_fields},
-        "pairs": {**pairs, "with_clock": model.pair_correlation_with_clock},
-        "habits": model.habits and model.habits._asdict(),
-        "stays": model.stays and model.stays._asdict(),
-        "absences": model.absences and model.absences._asdict(),
-        "clusters": [{name: getattr(each, name) for name in ClusterTable.model_fields} for each in model.clusters],
-        "account": {
-            **{name: getattr(account, name) for name in ("rows", "used", "form")},
-            "issues": [issue._asdict() for issue in account.issues],
-            "notes": account.notes,
-        },
+        "profile": _fields(tables.ProfileTable, model.profile),
+        "pairs": {"correlation": correlation, "null": null, "with_clock": model.pair_correlation_with_clock},
+        "habits": model.habits,
+        "stays": model.stays,
+        "absences": model.absences,
+        "clusters": [_fields(tables.ClusterTable, each) for each in model.clusters],
+        "account": _fields(tables.AccountTable, model.account),
     }
+
+
+def _fields(table: type[Table], value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in table.model_fields}
 
 
 def _rounded(value: Any) -> Any:
     """Floats rounded to six digits, for readability; without None, which TOML does not have."""
-    match value:
-        case dict():
-            return {key: _rounded(one) for key, one in value.items() if one is not None}
-        case list() | tuple() | np.ndarray():
-            return [_rounded(one) for one in value]
-        case float():
-            return float(f"{value:.6g}")
-    return value
+    if (fields := value if isinstance(value, dict) else named(value)) is not None:
+        return {key: _rounded(one) for key, one in fields.items() if one is not None}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def _model(found: Written, path: Path) -> FleetModel:
-    kept, lasts = found.availability, found.persistence
+def _model(found: tables.Written, path: Path) -> FleetModel:
+    lasts, account = found.persistence, found.account
     devices = _devices(path, found.rounds.devices, found.rounds.count, len(found.clusters))
     record = np.ascontiguousarray(devices["record"].list.explode().to_numpy().reshape(len(devices), -1).T)
     if not np.isin(np.unique(record), (-1, 0, 1)).all():
@@ -155,8 +152,8 @@ def _model(found: Written, path: Path) -> FleetModel:
     if (found.stays is None) != (found.absences is None):
         missing = "absences" if found.absences is None else "stays"
         raise InvalidInput(missing, None, "a table: stays and absences are given together")
-    membership, notes = devices["cluster"].to_numpy(), found.account.notes
-    issues = tuple(Issue(each.kind, each.count, each.done, tuple(each.examples)) for each in found.account.issues)
+    membership = devices["cluster"].to_numpy()
+    issues = tuple(Issue(**issue.model_dump()) for issue in account.issues)
     return FleetModel(
         source=found.source,
         devices=devices.drop("record", *([] if found.habits else [HABIT]), strict=False),
@@ -165,7 +162,9 @@ def _model(found: Written, path: Path) -> FleetModel:
         start=found.rounds.start,
         zone=found.rounds.zone,
         distribution=Distribution(
-            **kept.model_dump(), hours=(lasts.hours, lasts.sigma), hours_se=(lasts.hours_se, lasts.sigma_se)
+            **found.availability.model_dump(),
+            hours=(lasts.hours, lasts.sigma),
+            hours_se=(lasts.hours_se, lasts.sigma_se),
         ),
         profile=Profile(**{name: value and np.array(value) for name, value in found.profile}),
         clusters=tuple(
@@ -177,7 +176,7 @@ def _model(found: Written, path: Path) -> FleetModel:
             for i, table in enumerate(found.clusters)
         ),
         pair_correlation=(found.pairs.correlation, *found.pairs.null),
-        account=Account(source=found.source, **found.account.model_dump() | {"issues": issues, "notes": tuple(notes)}),
+        account=Account(source=found.source, issues=issues, **account.model_dump(exclude={"issues"})),
         pair_correlation_with_clock=found.pairs.with_clock,
         stays=_lengths(found.stays),
         absences=_lengths(found.absences),
@@ -185,7 +184,7 @@ def _model(found: Written, path: Path) -> FleetModel:
     )
 
 
-def _lengths(table: LengthsTable | None) -> Lengths | None:
+def _lengths(table: tables.LengthsTable | None) -> Lengths | None:
     return table and Lengths(table.hours, tuple(each / sum(table.share) for each in table.share))
 
 

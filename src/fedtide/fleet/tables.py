@@ -12,7 +12,7 @@ from fedtide.fleet.model import MOST_BOUNDS
 FORMAT = 2
 """Of the tables: files of another are refused. 2: run lengths by shares, devices' own hours."""
 
-_TEXTS = Field(default=[], description="a list of texts")
+_TEXTS = Field(default=(), description="a list of texts")
 _ZONE = Field(default=None, description="a time zone such as Europe/Paris")
 _FURTHEST = 200_000_000_000  # seconds from 1970: calendars end in the year 9999
 
@@ -121,7 +121,7 @@ class IssueTable(Table):
     kind: str = Field(description="text")
     count: Count
     done: str = Field(description="text")
-    examples: list[str] = _TEXTS
+    examples: tuple[str, ...] = _TEXTS
 
 
 class AccountTable(Table):
@@ -130,8 +130,8 @@ class AccountTable(Table):
     rows: Count = 0
     used: Count = 0
     form: str = Field(default="", description="text")
-    issues: list[IssueTable] = Field(default=[], description="tables, each headed [[account.issues]]")
-    notes: list[str] = _TEXTS
+    issues: tuple[IssueTable, ...] = Field(default=(), description="tables, each headed [[account.issues]]")
+    notes: tuple[str, ...] = _TEXTS
 
 
 _TABLE = Field(description="a table")

@@ -14,7 +14,7 @@ from fedtide.work import Steps
 @method(
     title="AdaFed",
     purpose="weights for unavailable clients",
-    facts=Facts(unbiased="all π equal and all α equal", needs_estimates=True, server_scalars=True),
+    facts=Facts(unbiased="all π equal and all α equal", server_scalars=True),
     bibtex="""
     @article{tan2022adafed,
       title = {{AdaFed}: Optimizing Participation-Aware Federated Learning with Adaptive Aggregation Weights},

@@ -1,5 +1,6 @@
 """Methods: five parts, a citation and declared facts."""
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -75,7 +76,7 @@ class Facts:
     """What a method requires and guarantees; d is the size of a model, N the number of clients."""
 
     unbiased: str  # when E[direction] ∝ Σ α_k Δ_k
-    needs_estimates: bool = False  # of availability
+    needs_estimates: bool = False  # of availability; this and the next two are those of its participation
     needs_correlation: bool = False  # and of its correlation
     needs_losses: bool = False  # before the round
     server_models: int = 1  # vectors of the size of a model that the server keeps between rounds
@@ -85,6 +86,16 @@ class Facts:
     client_scalars: bool = False  # whether it also keeps numbers
     extra_up: str = "–"  # sent by a client besides its model
     extra_down: str = "–"  # sent to a client besides the model
+
+    def required_by(self, method: Method) -> "Facts":
+        """These facts, with the requirements of the method's participation."""
+        policy = method.participation
+        return replace(
+            self,
+            needs_estimates=policy.needs_estimates,
+            needs_correlation=policy.needs_correlation,
+            needs_losses=policy.needs_losses is not None,
+        )
 
     @property
     def needs(self) -> str:
@@ -128,9 +139,14 @@ class MethodEntry(Entry[Method]):
     """A method in the catalogue."""
 
     title: str
-    facts: Facts
+    declared: Facts
     bibtex: str
     purpose: Purpose = "others"
+
+    @functools.cached_property
+    def facts(self) -> Facts:
+        """The declared facts, with the requirements of the method as built by default."""
+        return self.declared.required_by(self.build())
 
     @property
     def equations(self) -> str:

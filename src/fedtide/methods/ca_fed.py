@@ -27,9 +27,6 @@ BIBTEX = """
     purpose="weights for unavailable clients",
     facts=Facts(
         unbiased="κ̄² → ∞ and π̂ = π",
-        needs_estimates=True,
-        needs_correlation=True,
-        needs_losses=True,
         server_scalars=True,
         extra_up="1 scalar from every available client",
         extra_down="the model to every available client",

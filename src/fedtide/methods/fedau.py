@@ -14,7 +14,7 @@ from fedtide.work import Steps
 @method(
     title="FedAU",
     purpose="weights for unavailable clients",
-    facts=Facts(unbiased="once ω = 1/π, without a cutoff", needs_estimates=True, server_scalars=True),
+    facts=Facts(unbiased="once ω = 1/π, without a cutoff", server_scalars=True),
     bibtex="""
     @inproceedings{wang2024fedau,
       title = {A Lightweight Method for Tackling Unknown Participation Statistics in Federated Averaging},

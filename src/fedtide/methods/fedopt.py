@@ -9,7 +9,7 @@ from fedtide.estimators import Blind
 from fedtide.methods.base import Facts, Method, arguments_of, method
 from fedtide.participation import Everyone
 from fedtide.schedules import Constant
-from fedtide.servers import Adaptive, Optimiser
+from fedtide.servers import Optimiser, PublishedOptimiser
 from fedtide.solvers import Sgd
 from fedtide.types import Schedule, Work
 from fedtide.work import Steps
@@ -50,9 +50,9 @@ def fedadagrad(
     flag("published", published)
     square = number("epsilon", epsilon, above=0) ** 2
     options = {"initial_accumulator_value": square, "eps": square}
-    optax, paper = Optimiser("adagrad", server_rate, options), Adaptive("adagrad", server_rate, epsilon=epsilon)
-    solver = Sgd(rate, work, schedule)
-    return Method("fedadagrad", Blind(), Everyone(), solver, WeightedSum(), paper if published else optax)
+    paper = PublishedOptimiser("adagrad", server_rate, epsilon=epsilon)
+    server = paper if published else Optimiser("adagrad", server_rate, options)
+    return Method("fedadagrad", Blind(), Everyone(), Sgd(rate, work, schedule), WeightedSum(), server)
 
 
 @method(
@@ -90,9 +90,9 @@ def fedadam(
         "b2": number("b2", b2, low=0, below=1),
         "eps": number("epsilon", epsilon, above=0),
     }
-    optax, paper = Optimiser("adam", server_rate, options), Adaptive("adam", server_rate, b1, b2, epsilon)
-    solver = Sgd(rate, work, schedule)
-    return Method("fedadam", Blind(), Everyone(), solver, WeightedSum(), paper if published else optax)
+    paper = PublishedOptimiser("adam", server_rate, b1, b2, epsilon)
+    server = paper if published else Optimiser("adam", server_rate, options)
+    return Method("fedadam", Blind(), Everyone(), Sgd(rate, work, schedule), WeightedSum(), server)
 
 
 @method(

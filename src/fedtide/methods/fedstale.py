@@ -14,7 +14,7 @@ from fedtide.work import Steps
 @method(
     title="FedStale",
     purpose="memory for unavailable clients",
-    facts=Facts(unbiased="π̂ = π", needs_estimates=True, server_models=2, server_rows="N", server_scalars=True),
+    facts=Facts(unbiased="π̂ = π", server_models=2, server_rows="N", server_scalars=True),
     bibtex="""
     @article{rodio2024fedstale,
       title = {{FedStale}: Leveraging Stale Client Updates in Federated Learning},

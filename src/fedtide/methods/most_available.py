@@ -15,7 +15,7 @@ from fedtide.work import Steps
 @method(
     title="More available",
     purpose="weights for unavailable clients",
-    facts=Facts(unbiased="never: it ignores the excluded clients", needs_estimates=True, server_scalars=True),
+    facts=Facts(unbiased="never: it ignores the excluded clients", server_scalars=True),
     bibtex=BIBTEX,
 )
 def most_available(

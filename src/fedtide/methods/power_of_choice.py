@@ -23,7 +23,6 @@ _BIBTEX = """
 
 _FACTS = Facts(
     unbiased="d = m, all α equal and all π equal",
-    needs_losses=True,
     extra_up="1 scalar from each of d candidates",
     extra_down="the model to d candidates",
 )

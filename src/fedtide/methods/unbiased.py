@@ -15,7 +15,7 @@ from fedtide.work import Steps
 @method(
     title="Unbiased",
     purpose="weights for unavailable clients",
-    facts=Facts(unbiased="π̂ = π", needs_estimates=True, server_scalars=True),
+    facts=Facts(unbiased="π̂ = π", server_scalars=True),
     bibtex=BIBTEX,
 )
 def unbiased(

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from fedtide import summaries
 from fedtide.report.clients import RecordedClients
 from fedtide.statistics import Estimated, Metric
-from fedtide.text import change, clean, count, listed, percent, size, value
+from fedtide.text import change, clean, count, listed, percent, size, unbroken, value
 
 
 def answer(
@@ -92,7 +92,7 @@ def _served(
             compared = f", against {percent(there['accuracy'][0])} under {clean(base)}" if there.height else ""
             sentences.append(
                 Markup("It serves clients of class “{}” worst: {} on average{}.").format(
-                    clean(fleet.names[worst]).replace(" = ", "\u00a0=\u00a0"),
+                    unbroken(clean(fleet.names[worst])),
                     percent(level),
                     "" if base == best["method"] else compared,
                 )

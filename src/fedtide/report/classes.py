@@ -9,21 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fedtide import summaries
+from fedtide.report import picture
 from fedtide.report.clients import RecordedClients
 from fedtide.report.maps import multiples
-from fedtide.report.picture import (
-    PERCENT,
-    POINTS,
-    Picture,
-    class_colour,
-    dot,
-    draw_legend,
-    grouped_heights,
-    grouped_rows,
-    level_lines,
-    over_seeds,
-    picture,
-)
 from fedtide.report.svg import INK, colour
 from fedtide.statistics import evenly
 from fedtide.text import clean, percent, short
@@ -56,12 +44,12 @@ def shares(clients: pl.DataFrame, fleet: RecordedClients) -> dict[str, Shares]:
         some = total.sum(1) > 0
         if some.any():
             total, times = total[some], times[some]
-            kept = evenly(len(times), POINTS)
+            kept = evenly(len(times), picture.POINTS)
             by_method[str(method)] = Shares(times[kept], (total / total.sum(1, keepdims=True))[kept])
     return by_method
 
 
-def importance(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]) -> Picture | None:
+def importance(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]) -> picture.Picture | None:
     """Cumulative share of the weight of each class of clients, against its target."""
     by_method = shares(clients, fleet)
     methods = [m for m in methods if m in by_method]
@@ -81,15 +69,17 @@ def importance(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]
 
     def panel(axes: Axes, method: str, first: bool, narrow: bool):
         for c, target in enumerate(fleet.target[:1] if equal else fleet.target):
-            axes.axhline(target, color=INK if equal else class_colour(c), ls=(0, (3, 2.5)), lw=1.1, alpha=0.8)
+            axes.axhline(target, color=INK if equal else picture.class_colour(c), ls=(0, (3, 2.5)), lw=1.1, alpha=0.8)
         for c in range(len(fleet.names)):
-            axes.plot(by_method[method].round, by_method[method].share[:, c], color=class_colour(c), lw=1.9)
+            axes.plot(by_method[method].round, by_method[method].share[:, c], color=picture.class_colour(c), lw=1.9)
         axes.set_ylim(0, top)
         axes.set_xlim(0, last)
-        level_lines(axes, 4, PERCENT)
+        picture.level_lines(axes, 4, picture.PERCENT)
         axes.tick_params(labelleft=first)
 
-    legend = [Line2D([], [], color=class_colour(c), lw=2.2, label=short(k, 40)) for c, k in enumerate(fleet.names)]
+    legend = [
+        Line2D([], [], color=picture.class_colour(c), lw=2.2, label=short(k, 40)) for c, k in enumerate(fleet.names)
+    ]
     legend.append(Line2D([], [], color=INK, lw=1.1, ls=(0, (3, 2.5)), label="target"))
     asides = {m: (off[m], "misplaced") for m in methods}
     return multiples("importance", alt, caption, asides, panel, legend, (42, 42))
@@ -104,13 +94,13 @@ def class_accuracy(clients: pl.DataFrame, fleet: RecordedClients) -> pl.DataFram
     )
 
 
-def by_class(accuracy: pl.DataFrame, fleet: RecordedClients, methods: list[str]) -> Picture | None:
+def by_class(accuracy: pl.DataFrame, fleet: RecordedClients, methods: list[str]) -> picture.Picture | None:
     """Final test accuracy of each class of clients under each method."""
     every = list(methods)
     methods = [m for m in methods if m in set(accuracy["method"])]
     if not methods:
         return None
-    table = accuracy.group_by("method", "kind").agg(**over_seeds("accuracy"))
+    table = accuracy.group_by("method", "kind").agg(**picture.over_seeds("accuracy"))
     ends = {(m, k): (mean, low, high) for m, k, mean, low, high in table.iter_rows()}
     kinds = [k for k in range(len(fleet.names)) if any((m, k) in ends for m in methods)]
     means = "; ".join(
@@ -126,14 +116,14 @@ def by_class(accuracy: pl.DataFrame, fleet: RecordedClients, methods: list[str])
 
     def paint(figure: Figure, narrow: bool):
         axes = figure.subplots()
-        heights = grouped_rows(axes, [fleet.names[k] for k in kinds], len(methods), narrow)
+        heights = picture.grouped_rows(axes, [fleet.names[k] for k in kinds], len(methods), narrow)
         for k, own in zip(kinds, heights, strict=True):
             for y, m in zip(own, (m for m in methods if (m, k) in ends), strict=False):
                 (mean, low, high), i = ends[m, k], every.index(m)
                 axes.plot([low, high], [y, y], color=colour(i), lw=1.6, alpha=0.75)
                 axes.plot([mean], [y], "o", color=colour(i), ms=6)
         axes.set_xlabel("Test accuracy")
-        draw_legend(figure, [dot(every.index(m), short(m, 20), lw=1.6) for m in methods], narrow)
+        picture.draw_legend(figure, [picture.dot(every.index(m), short(m, 20), lw=1.6) for m in methods], narrow)
 
-    heights = grouped_heights([short(m, 20) for m in methods], len(methods), len(kinds))
-    return picture("by-class", alt, caption, heights, paint)
+    heights = picture.grouped_heights([short(m, 20) for m in methods], len(methods), len(kinds))
+    return picture.picture("by-class", alt, caption, heights, paint)

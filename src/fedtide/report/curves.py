@@ -10,18 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fedtide import summaries
-from fedtide.report.picture import (
-    PERCENT,
-    POINTS,
-    POINTS_APART,
-    Picture,
-    draw_legend,
-    legend_height,
-    level_lines,
-    over_seeds,
-    picture,
-    rounds_below,
-)
+from fedtide.report import picture
 from fedtide.report.svg import INK, colour, dash
 from fedtide.text import clean, percent, short, value
 
@@ -35,7 +24,7 @@ class Curve(NamedTuple):
     high: np.ndarray
 
 
-def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
+def learning(rounds: pl.DataFrame, baseline: str) -> picture.Picture:
     """The metric against rounds, and below it the paired difference to the baseline."""
     kind = summaries.metric(rounds)
     finished = summaries.evaluations(rounds).filter(~pl.col("diverged") & pl.col("value").is_not_null())
@@ -69,7 +58,7 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
         if low is not None:
             axes[0].set_ylim(bottom=low)
         if kind == "accuracy":
-            axes[0].yaxis.set_major_formatter(PERCENT)
+            axes[0].yaxis.set_major_formatter(picture.PERCENT)
         else:
             log_axis(axes[0], _decades(curves))
         if gaps:
@@ -79,15 +68,15 @@ def learning(rounds: pl.DataFrame, baseline: str) -> Picture:
             who = clean(baseline) if len(clean(baseline)) <= 9 else "baseline"
             axes[1].set_ylabel(f"vs {who}" + (", points" if kind == "accuracy" else ""))
             if kind == "accuracy" or relative:
-                axes[1].yaxis.set_major_formatter(POINTS_APART if kind == "accuracy" else PERCENT)
+                axes[1].yaxis.set_major_formatter(picture.POINTS_APART if kind == "accuracy" else picture.PERCENT)
         over_rounds(axes[-1], curves)
         name_lines(figure, axes[0], curves, methods, narrow)
 
     below = 130 if gaps else 0
-    return picture("learning", alt, caption, line_heights(curves, 340 + below, 300 + below), paint)
+    return picture.picture("learning", alt, caption, line_heights(curves, 340 + below, 300 + below), paint)
 
 
-def objective(rounds: pl.DataFrame) -> Picture | None:
+def objective(rounds: pl.DataFrame) -> picture.Picture | None:
     """The training objective against rounds."""
     finished = summaries.evaluations(rounds).filter(~pl.col("diverged") & pl.col("objective").is_finite())
     methods = summaries.labels(rounds)
@@ -106,12 +95,16 @@ def objective(rounds: pl.DataFrame) -> Picture | None:
         over_rounds(axes, curves)
         name_lines(figure, axes, curves, methods, narrow)
 
-    return picture("objective", alt, caption, line_heights(curves, 280, 260), paint)
+    return picture.picture("objective", alt, caption, line_heights(curves, 280, 260), paint)
 
 
 def _curve(table: pl.DataFrame, column: str) -> Curve:
-    values = table.group_by("round").agg(**over_seeds(column)).sort("round")
-    kept = np.unique(np.linspace(0, values.height - 1, min(values.height, POINTS)).astype(int)) if values.height else []
+    values = table.group_by("round").agg(**picture.over_seeds(column)).sort("round")
+    kept = (
+        np.unique(np.linspace(0, values.height - 1, min(values.height, picture.POINTS)).astype(int))
+        if values.height
+        else []
+    )
     return Curve(*(values[c].to_numpy()[kept] for c in ("round", "mean", "low", "high")))
 
 
@@ -131,7 +124,7 @@ def draw_lines(axes: Axes, curves: dict[str, Curve], methods: list[str]) -> None
     for name, curve in curves.items():
         i = methods.index(name)
         axes.plot(curve.round, curve.mean, color=colour(i), ls=dash(i), lw=1.9)
-    level_lines(axes, 5)
+    picture.level_lines(axes, 5)
 
 
 def _focus(curves: dict[str, Curve]) -> float | None:
@@ -175,7 +168,7 @@ def log_axis(axes: Axes, ratio: float | None) -> None:
 def over_rounds(axes: Axes, curves: dict[str, Curve]) -> None:
     last = max((c.round[-1] for c in curves.values() if len(c.round)), default=1)
     axes.set_xlim(0, max(last, 1))
-    rounds_below(axes, 6)
+    picture.rounds_below(axes, 6)
 
 
 def _named_above(drawn: dict[str, Curve], narrow: bool) -> bool:
@@ -185,7 +178,9 @@ def _named_above(drawn: dict[str, Curve], narrow: bool) -> bool:
 def line_heights(curves: dict[str, Curve], wide: float, narrow: float) -> list[float]:
     """Heights of both layouts, with room for a legend where `name_lines` draws one."""
     drawn = {m: c for m, c in curves.items() if len(c.round)}
-    rooms = [legend_height([short(m, 20) for m in drawn], n) if _named_above(drawn, n) else 0 for n in (False, True)]
+    rooms = [
+        picture.legend_height([short(m, 20) for m in drawn], n) if _named_above(drawn, n) else 0 for n in (False, True)
+    ]
     return [wide + rooms[0], narrow + rooms[1]]
 
 
@@ -199,7 +194,7 @@ def name_lines(figure: Figure, axes: Axes, curves: dict[str, Curve], methods: li
             Line2D([], [], color=colour(methods.index(m)), ls=dash(methods.index(m)), lw=2.2, label=short(m, 20))
             for m in drawn
         ]
-        draw_legend(figure, handles, narrow)
+        picture.draw_legend(figure, handles, narrow)
         return
     figure.draw_without_rendering()  # fixes the limits
     apart = 15 / (axes.bbox.height or 1)

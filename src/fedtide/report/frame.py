@@ -37,7 +37,7 @@ def page(package: str, template: str, figures: Mapping[str, Picture | None], **v
         "short": words.short,
         "drawing": lambda text: Markup(text),  # SVG made by this package, with escaped labels
         "setting": words.setting,
-        "unbroken": lambda text: text.replace(" = ", "\u00a0=\u00a0"),
+        "unbroken": words.unbroken,
         "settings": words.settings,
         "sentence": lambda name: str(name).replace("_", " "),
     }

@@ -10,24 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from fedtide.report import picture
 from fedtide.report.clients import RecordedClients
-from fedtide.report.picture import (
-    COLUMNS,
-    EXCLUDED,
-    INCLUDED,
-    NARROW,
-    PRESENT,
-    ROWS,
-    WIDE,
-    Picture,
-    class_colour,
-    draw_legend,
-    picture,
-    pixel_map,
-    rounds_below,
-    with_legend,
-    wrapped,
-)
 from fedtide.report.svg import INK
 from fedtide.statistics import evenly
 from fedtide.text import clean, percent, short
@@ -47,8 +31,8 @@ class Grid(NamedTuple):
 def grid(clients: pl.DataFrame, fleet: RecordedClients) -> Grid:
     """All clients and rounds if they fit, otherwise an evenly spaced subset."""
     every = clients["round"].unique().sort().to_numpy()
-    rows = evenly(len(fleet.client), ROWS)
-    columns = evenly(len(every), COLUMNS)
+    rows = evenly(len(fleet.client), picture.ROWS)
+    columns = evenly(len(every), picture.COLUMNS)
     left_out = []
     if len(rows) < len(fleet.client):
         left_out.append(f"{len(rows):,} of {len(fleet.client):,} clients")
@@ -69,7 +53,7 @@ def matrix(clients: pl.DataFrame, fleet: RecordedClients, shown: Grid, column: s
     return out
 
 
-def available(clients: pl.DataFrame, fleet: RecordedClients) -> Picture:
+def available(clients: pl.DataFrame, fleet: RecordedClients) -> picture.Picture:
     """Available clients under one seed: clients × rounds."""
     first = clients.row(0, named=True)
     one = clients.filter((pl.col("method") == first["method"]) & (pl.col("seed") == first["seed"]))
@@ -85,14 +69,14 @@ def available(clients: pl.DataFrame, fleet: RecordedClients) -> Picture:
 
     def paint(figure: Figure, narrow: bool):
         axes = figure.subplots()
-        _image(axes, [(active, PRESENT, 255)], shown.rounds)
+        _image(axes, [(active, picture.PRESENT, 255)], shown.rounds)
         _bands(axes, shown, fleet, wrap=12 if narrow else 26, width=270 if narrow else 600)
-        rounds_below(axes, 4 if narrow else 8)
+        picture.rounds_below(axes, 4 if narrow else 8)
 
-    return picture("available", alt, caption, (310, 260), paint)
+    return picture.picture("available", alt, caption, (310, 260), paint)
 
 
-def included(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]) -> Picture:
+def included(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]) -> picture.Picture:
     """Clients included by each method under one seed: small multiples of clients × rounds."""
     share = dict(
         clients.group_by("method").agg((pl.col("invited").sum() / pl.col("active").sum()).alias("share")).iter_rows()
@@ -107,7 +91,7 @@ def included(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]) 
     for method in methods:
         own = one.filter(pl.col("method") == method)
         active, invited = matrix(own, fleet, shown, "active"), matrix(own, fleet, shown, "invited")
-        panels[method] = [(active & ~invited, EXCLUDED, 255), (invited, INCLUDED, 255)]
+        panels[method] = [(active & ~invited, picture.EXCLUDED, 255), (invited, picture.INCLUDED, 255)]
     shares = [f"{clean(m)} {percent(share[m], 0)}" for m in methods]
     alt = f"Maps of the clients that each method included. Share of available clients included: {', '.join(shares)}."
     caption = (
@@ -121,8 +105,8 @@ def included(clients: pl.DataFrame, fleet: RecordedClients, methods: list[str]) 
         _bands(axes, shown, fleet, wrap=17 if first and not narrow else 0, width=140 if narrow else 200)
 
     legend = [
-        Patch(color=INCLUDED, label="included"),
-        Patch(color=EXCLUDED, label="available, excluded"),
+        Patch(color=picture.INCLUDED, label="included"),
+        Patch(color=picture.EXCLUDED, label="available, excluded"),
         Patch(facecolor="none", edgecolor=INK, lw=0.6, label="unavailable"),
     ]
     asides = {m: (share[m], "included") for m in methods}
@@ -138,7 +122,7 @@ def multiples(
     panel: Callable[[Axes, str, bool, bool], None],
     legend: list[Any],
     left: tuple[float, float],
-) -> Picture:
+) -> picture.Picture:
     """One panel per method, with a share and its meaning beside the name.
 
     Placed by hand, in pixels, since all panels are alike: `left` is the room at the left of each row, for the wide and
@@ -153,9 +137,9 @@ def multiples(
 
     def paint(figure: Figure, narrow: bool):
         figure.set_layout_engine("none")
-        draw_legend(figure, legend, narrow, at_corner=True)
+        picture.draw_legend(figure, legend, narrow, at_corner=True)
         columns, rows, height = shape(narrow)
-        margin, width, total = left[narrow], NARROW if narrow else WIDE, figure.bbox.height
+        margin, width, total = left[narrow], picture.NARROW if narrow else picture.WIDE, figure.bbox.height
         panel_width = (width - margin - 14 - (columns - 1) * _ACROSS) / columns
         for n, method in enumerate(methods):
             row, column = divmod(n, columns)
@@ -167,15 +151,15 @@ def multiples(
             aside = percent(share, 0) if narrow else f"{percent(share, 0)} {what}"
             axes.set_title(aside, loc="right", pad=4, fontweight="normal", fontsize=11)
             lowest = n + columns >= len(methods)
-            rounds_below(axes, 4, lowest)
+            picture.rounds_below(axes, 4, lowest)
             axes.tick_params(labelbottom=lowest)
 
     sizes = (44 + rows * (height + _DOWN) for _, rows, height in map(shape, (False, True)))
-    return picture(name, alt, caption, with_legend([h.get_label() for h in legend], *sizes), paint)
+    return picture.picture(name, alt, caption, picture.with_legend([h.get_label() for h in legend], *sizes), paint)
 
 
 def _image(axes: Axes, layers: list[tuple[np.ndarray, str, int]], rounds: np.ndarray) -> None:
-    pixel_map(axes, layers, (rounds[0] - 0.5, rounds[-1] + 0.5, len(layers[0][0]), 0))
+    picture.pixel_map(axes, layers, (rounds[0] - 0.5, rounds[-1] + 0.5, len(layers[0][0]), 0))
 
 
 def _bands(axes: Axes, shown: Grid, fleet: RecordedClients, wrap: int, width: float) -> None:
@@ -191,11 +175,13 @@ def _bands(axes: Axes, shown: Grid, fleet: RecordedClients, wrap: int, width: fl
         return
     middles, names = [], []
     for c, (start, stop) in enumerate(itertools.pairwise(edges)):
-        bar = Rectangle((-8 / width, start), 5 / width, stop - start, color=class_colour(c), lw=0, clip_on=False)
+        bar = Rectangle(
+            (-8 / width, start), 5 / width, stop - start, color=picture.class_colour(c), lw=0, clip_on=False
+        )
         bar.set_transform(axes.get_yaxis_transform())
         axes.add_patch(bar)
         if wrap and stop - start >= 0.07 * len(shown.rows):
             middles.append((start + stop) / 2)
-            names.append(wrapped(fleet.names[c], wrap))
+            names.append(picture.wrapped(fleet.names[c], wrap))
     axes.set_yticks(middles, names)
     axes.tick_params(axis="y", length=0, pad=12)

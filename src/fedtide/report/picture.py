@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, Formatter, FuncFormatter, MaxNLocator, NullLocator
 
 from fedtide.report.svg import INK, canvas, colour, to_svg
-from fedtide.text import short
+from fedtide.text import number, short
 
 WIDE, NARROW = 820, 358  # CSS pixels: a laptop's column, a phone's
 POINTS, ROWS, COLUMNS = 300, 300, 800  # most points of a curve, most clients and rounds of a map
@@ -22,8 +22,8 @@ POINTS, ROWS, COLUMNS = 300, 300, 800  # most points of a curve, most clients an
 PRESENT, INCLUDED, EXCLUDED = "#64798c", "#3182bd", "#e6752e"
 
 STEPS = [1, 2, 2.5, 5, 10]
-PERCENT = FuncFormatter(lambda x, _: f"{round(100 * x, 6):g}%".replace("-", "−"))
-POINTS_APART = FuncFormatter(lambda x, _: f"{round(100 * x, 6):+g}".replace("-", "−") if abs(x) > 1e-9 else "0")
+PERCENT = FuncFormatter(lambda x, _: number(round(100 * x, 6), "g") + "%")
+POINTS_APART = FuncFormatter(lambda x, _: number(round(100 * x, 6), "+g") if abs(x) > 1e-9 else "0")
 
 
 class Picture(NamedTuple):

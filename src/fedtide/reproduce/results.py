@@ -5,7 +5,6 @@ Verdicts and figures are computed from these alone. A new measure needs its name
 """
 
 import json
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
 from fedtide.files import write_text
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.statistics import Metric, student
-from fedtide.tuning.trials import FINAL_WINDOW, final
+from fedtide.tuning.trials import final, final_window
 
 MeasureName = Literal[
     "final", "round", "average", "best", "spread", "worst_decile", "objective", "test_loss", "tail_loss", "classes",
@@ -48,7 +47,7 @@ def _final(field: str) -> Callable[[EvaluationRecord], Any]:
 
 def _final_deviation(record: EvaluationRecord) -> Any:
     runs = record.test_accuracy
-    return runs[:, -math.ceil(FINAL_WINDOW * runs.shape[-1]) :].std(axis=-1)
+    return runs[:, -final_window(runs.shape[-1]) :].std(axis=-1)
 
 
 _RUN = "over the last fifth of the run"

@@ -268,15 +268,14 @@ def by_paper() -> dict[str, dict[str, Study]]:
 
 def load_study(name: str) -> tuple[str, Study]:
     """Returns (name, study) of a packaged study or of a TOML file."""
-    name, text, place = _source(name)
-    return name, validated(Study, parsed(text, place), place)
+    name, study, _ = _read(name)
+    return name, study
 
 
 def plan(name: str, scale: ScaleName, data_dir: Path | None = None) -> StudyPlan:
     """Returns the cases of a study at a scale, each as a configuration."""
     folder = Path(name).parent if name.endswith(".toml") else Path()
-    name, text, place = _source(name)
-    study = validated(Study, parsed(text, place), place)
+    name, study, place = _read(name)
     if scale not in study.scales:
         raise place.error(f"there is no scale '{scale}'; {did_you_mean(scale, study.scales)}")
     changes = study.scales[scale]
@@ -393,6 +392,17 @@ def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(first.get(key), dict)
         result[key] = merged(first[key], value) if both else value
     return result
+
+
+def _read(name: str) -> tuple[str, Study, Place]:
+    """(name, study, place for errors) of a packaged study or of a TOML file."""
+    name, text, place = _source(name)
+    written = parsed(text, place)
+    claims = written.get("claims")
+    for i, claim in enumerate(claims if isinstance(claims, list) else ()):
+        if isinstance(claim, dict) and claim.get("measure") == "late":
+            raise place.key("claims").item(i).key("measure").error('"late": renamed; use "final"')
+    return name, validated(Study, written, place), place
 
 
 def _source(name: str) -> tuple[str, str, Place]:

@@ -18,7 +18,7 @@ class ServerMoments(NamedTuple):
 
 
 @part
-class Adaptive(LastModel):
+class PublishedOptimiser(LastModel):
     """m ← b1 m + (1 − b1) v, w ← w − η_s m / (√u + ε), from m = 0 and u = ε², without bias correction.
 
     `adagrad`: u ← u + v² and m = v; `adam`: u ← b2 u + (1 − b2) v²; `yogi`: u ← u − (1 − b2) v² sign(u − v²).

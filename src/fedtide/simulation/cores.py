@@ -11,11 +11,15 @@ def use_all_cores() -> None:
 
     Must be called before the first computation of the process; later it has no effect, nor on a GPU.
     """
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        jax.config.update("jax_num_cpu_devices", count)
+        jax.config.update("jax_num_cpu_devices", available_cores())
     except RuntimeError:  # JAX has started its devices already
         return
+
+
+def available_cores() -> int:
+    """The CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def use_no_accelerator() -> None:

@@ -33,8 +33,8 @@ def describe_method(label: str, method: Method, state: Carry, clients: int, para
 def facts_of(method: Method, state: Carry, clients: int, parameters: int) -> Facts:
     """The facts of a method as built: requirements are those of its parts and memory is measured on its state, for any
     arguments and replaced parts. Facts that need a proof are those declared for the published method."""
-    entry, policy = CATALOGUE.get(method.name), method.participation
-    declared = entry.facts if entry else Facts(unbiased="not declared")
+    entry = CATALOGUE.get(method.name)
+    declared = entry.declared if entry else Facts(unbiased="not declared")
     unbiased = f"not declared with {', '.join(method.replaced)}" if method.replaced else declared.unbiased
 
     def rows(tree: Any, *shape: int) -> int:
@@ -43,11 +43,8 @@ def facts_of(method: Method, state: Carry, clients: int, parameters: int) -> Fac
     server = state._replace(solver=state.solver.shared)
     rows_kept = {"server_rows": "N"} if rows(server, clients, parameters) else {}
     return dataclasses.replace(
-        declared,
+        declared.required_by(method),
         unbiased=unbiased,
-        needs_estimates=policy.needs_estimates,
-        needs_correlation=policy.needs_correlation,
-        needs_losses=policy.needs_losses is not None,
         server_models=rows(server, parameters),
         client_models=rows(state.solver.client, clients, parameters),
         client_scalars=rows(state.solver.client, clients) > 0,

@@ -8,6 +8,8 @@ import jax
 import numpy as np
 from jax.extend.core import Jaxpr, Literal
 
+from fedtide.text import readable
+
 
 class MemoryEstimate(NamedTuple):
     """Bytes that a run needs on the device at once."""
@@ -71,12 +73,3 @@ def device_memory() -> int | None:
             return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, ValueError, OSError):
             return None
-
-
-def readable(size: float) -> str:
-    """1234567 -> '1.2 MB'."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError

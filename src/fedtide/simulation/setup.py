@@ -20,6 +20,7 @@ from fedtide.simulation.cohorts import capacity_for
 from fedtide.simulation.replica import Carry, Replica, Shape, unraveller
 from fedtide.simulation.traces import Segment, Traces, segments
 from fedtide.streams import Purpose, Stream
+from fedtide.text import readable
 from fedtide.types import Population
 
 log = logging.getLogger("fedtide")
@@ -61,8 +62,8 @@ class Setup:
         self.seed_list = _seeds(seeds)
         observed, available = history * len(self.seed_list) * clients, memory.device_memory()  # a byte each
         if available is not None and observed > available:
-            need = f"about {memory.readable(observed)} for {len(self.seed_list):,} seeds and {clients:,} clients"
-            raise DoesNotFit(f"history = {history}: needs {need}, the device has {memory.readable(available)}")
+            need = f"about {readable(observed)} for {len(self.seed_list):,} seeds and {clients:,} clients"
+            raise DoesNotFit(f"history = {history}: needs {need}, the device has {readable(available)}")
         self.seeds = jax.device_put(np.asarray(self.seed_list, np.uint32))
         self.rounds, self.evaluate_every, self.history = rounds, evaluate_every, history
         self.availability, self.chunk = availability, chunk
@@ -145,14 +146,14 @@ class Setup:
         advice, clients = "run fewer seeds at a time", len(self.population.sizes)
         rows = self.parameters * clients * jnp.dtype(jnp.result_type(float)).itemsize
         if need.state > available / 2 and need.state >= rows:
-            kept = f"{memory.readable(rows)} for rows of {self.parameters:,} parameters for each of {clients:,} clients"
+            kept = f"{readable(rows)} for rows of {self.parameters:,} parameters for each of {clients:,} clients"
             entry = CATALOGUE.get(method.name)
             on_server = entry is not None and entry.facts.server_rows == "N"
             other = (
                 "cluster_fedvarp keeps one row per cluster instead" if on_server else "use a method without such rows"
             )
             advice = f"this method keeps {kept}; {other}"
-        raise DoesNotFit(f"{label}: needs about {need}, but the device has only {memory.readable(available)}: {advice}")
+        raise DoesNotFit(f"{label}: needs about {need}, but the device has only {readable(available)}: {advice}")
 
     def memory(self, method: Method, chunk: int | None, settings: int = 1) -> memory.MemoryEstimate:
         """The bytes that the method needs on the device."""

@@ -19,6 +19,7 @@ from fedtide.simulation.progress import Progress, reporter
 from fedtide.simulation.result import Result, write_about
 from fedtide.simulation.run import MethodRun
 from fedtide.simulation.setup import Setup, fitted, labelled
+from fedtide.text import readable
 
 log = logging.getLogger("fedtide")
 
@@ -127,4 +128,4 @@ def _refuse_unfitting(setup: Setup, methods: Mapping[str, Method], chunks: Mappi
     needs = [setup.fitting(label, method, chunks[label]) for label, method in methods.items()]
     available = memory.device_memory()
     largest = max(needs, key=lambda need: need.total)
-    log.info("memory: about %s of %s", largest, memory.readable(available) if available else "unknown")
+    log.info("memory: about %s of %s", largest, readable(available) if available else "unknown")

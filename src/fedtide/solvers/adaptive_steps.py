@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import check_kind, number
-from fedtide.solvers.base import Recipe, Wrapper, mean_of_rows, recipe_of
+from fedtide.solvers.base import Recipe, SolverWrapper, mean_of_rows, recipe_of
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Cohort, Memory, Population, Sends, Solver, Task, Trained, Updates, check_whole, derived, part
 
@@ -21,7 +21,7 @@ class StepsShared(NamedTuple):
 
 
 @part
-class AdaptiveSteps(Wrapper):
+class AdaptiveSteps(SolverWrapper):
     """At most τ local steps of `solver`; after every `every` rounds τ ← ⌈√(F / F_0) τ_0⌉, or ⌈`shrink` τ⌉ where that
     would not be less than τ. So τ never increases, and reaches 1.
 

@@ -54,7 +54,7 @@ class Local:
         return shared, after
 
 
-class Wrapper(Local):
+class SolverWrapper(Local):
     """Defaults for a wrapper: a solver around another one, which takes the steps."""
 
     solver: Solver

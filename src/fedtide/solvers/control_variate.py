@@ -8,7 +8,7 @@ from jax import Array
 from fedtide.declared import Descent
 from fedtide.solvers.base import (
     Recipe,
-    Wrapper,
+    SolverWrapper,
     change_of_mean,
     check_sends_change,
     check_starts_fresh,
@@ -30,7 +30,7 @@ class ControlShared(NamedTuple):
 
 
 @part
-class ControlVariate(Wrapper):
+class ControlVariate(SolverWrapper):
     """The steps of `solver` with g − c_k + c in place of g. After them c_k⁺ = c_k − c + Δ_k / (η‖a_k‖₁): the mean of
     the client's gradients in this round (option II of the paper; weighted as the solver weights them).
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import number
-from fedtide.solvers.base import Wrapper, check_sends_change
+from fedtide.solvers.base import SolverWrapper, check_sends_change
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Cohort, Memory, Population, Sends, Solver, Task, Trained, Updates, part
 
@@ -18,7 +18,7 @@ class EchoRow(NamedTuple):
 
 
 @part
-class Echo(Wrapper):
+class Echo(SolverWrapper):
     """`solver` from the client's own model x_k: it sends the model x_k − η_g (t − last_k) Δ_k, Δ_k = x_k − (x_k after
     training). The update counts once for each round since the client last took part.
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.solvers.base import Wrapper, check_sends_change, choose
+from fedtide.solvers.base import SolverWrapper, check_sends_change, choose
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Cohort, Memory, Population, Sends, Solver, Task, Trained, Updates, part
 
@@ -16,7 +16,7 @@ class OwnRow(NamedTuple):
 
 
 @part
-class OwnModel(Wrapper):
+class OwnModel(SolverWrapper):
     """`solver` from the client's own model x_k, in every round and by every client, available or not.
 
     Participants send their model and receive the server's new one; the others keep the model they trained. All start

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.solvers.base import Wrapper, change_of_mean, check_sends_change, check_starts_fresh, choose
+from fedtide.solvers.base import SolverWrapper, change_of_mean, check_sends_change, check_starts_fresh, choose
 from fedtide.solvers.control_variate import corrected, mean_gradient
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, check_whole, part
@@ -30,7 +30,7 @@ class WithInner(NamedTuple):
 
 
 @part
-class PeriodicControlVariate(Wrapper):
+class PeriodicControlVariate(SolverWrapper):
     """The steps of `solver` with g − c_k + c in place of g, where c_k and c change only every `period` rounds.
 
     c_k is the mean of all gradients of client k in the last period in which it took part (0 before), and c = Σ α_k c_k.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.statistics import lowest_correlation, stationary_law
 from fedtide.theory.checks import numbers
 
 _MOST_STEPS = 2**40
@@ -194,10 +195,7 @@ class Chain(_Mixing):
     @property
     def stationary(self) -> np.ndarray:
         """μ = μP with Σμ = 1."""
-        states = len(self.transition)
-        equations = np.vstack([self.transition.T - np.eye(states), np.ones(states)])
-        law = np.linalg.lstsq(equations, np.append(np.zeros(states), 1.0), rcond=None)[0]
-        return np.maximum(law, 0) / np.maximum(law, 0).sum()
+        return stationary_law(self.transition)
 
     @property
     def second_eigenvalue(self) -> float:
@@ -260,12 +258,6 @@ class Chain(_Mixing):
 def product(*chains: Chain | TwoState) -> Chain:
     """The chain of independent chains: P ⊗ Q ⊗ …. Its second eigenvalue is the largest of theirs."""
     return Chain(reduce(np.kron, (np.asarray(chain.transition) for chain in chains)))
-
-
-def lowest_correlation(availability: Any) -> Any:
-    """The smallest admissible λ: max(1 − 1/π, 1 − 1/(1−π))."""
-    pi = np.asarray(availability, float)
-    return 1 - 1 / np.maximum(pi, 1 - pi)
 
 
 def from_transition(transition: Any) -> TwoState:

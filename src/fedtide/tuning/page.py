@@ -1,6 +1,5 @@
 """The page of `fedtide tune`: the chosen settings and all trials."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from fedtide.report.frame import page
 from fedtide.simulation import describe
 from fedtide.tuning.plan import Plan
 from fedtide.tuning.space import is_number
-from fedtide.tuning.trials import FINAL_WINDOW, Measure, MethodTrials, Trial, outcomes
+from fedtide.tuning.trials import Measure, MethodTrials, Trial, final_window, outcomes
 
 PANELS = 12  # maps per method at most; otherwise one map with the best over the other arguments
 DARKEST = 50  # percent of colour in the best cell, so that its text is legible
@@ -128,7 +127,7 @@ def render(plan: Plan, trials: pl.DataFrame, chosen: str, seconds: float, comman
         outcomes=methods,
         sentences=[sentence(outcome, measure) for outcome in methods],
         maps=[heat_map(outcome, measure) for outcome in methods],
-        warnings=warnings(plan, methods),
+        warnings=[words.unbroken(note) for note in warnings(plan, methods)],
         values_in_words=values_in_words,
         value=words.value,
         bare=_bare,
@@ -139,7 +138,7 @@ def how(plan: Plan) -> str:
     """How the settings were chosen."""
     config, measure, seeds = plan.config, plan.measure, words.count(len(plan.seeds), "seed")
     evaluations = -(-plan.rounds // config.run.evaluate_every)
-    final = math.ceil(FINAL_WINDOW * evaluations)
+    final = final_window(evaluations)
     result = f"The best {measure.words}, averaged over {seeds} and over the last {final} of {evaluations} evaluations"
     if final == 1:
         result = f"The best {measure.words} at the last evaluation, averaged over {seeds}"
@@ -156,7 +155,7 @@ def _answer(plan: Plan, methods: Sequence[MethodTrials]) -> Markup:
         return Markup("No method could be tuned: every trial diverged.")
     sign = -1 if measure.highest else 1
     score, best = min(finished, key=lambda pair: sign * pair[0])
-    settings = values_in_words(best.chosen.values if best.chosen else {}).replace(" = ", "\u00a0=\u00a0")
+    settings = words.unbroken(values_in_words(best.chosen.values if best.chosen else {}))
     if len(methods) == 1:
         result = "Of {trials}, the best for <strong>{name}</strong> is {settings}: {score} {measure}."
     else:
@@ -194,7 +193,7 @@ def _shades(outcome: MethodTrials, measure: Measure) -> dict[int, int]:
 
 def _bare(measure: Measure, number: float) -> str:
     """A score without its unit."""
-    return f"{100 * number:.1f}" if measure.kind == "accuracy" else f"{number:.3g}".replace("-", "−")
+    return f"{100 * number:.1f}" if measure.kind == "accuracy" else words.number(number, ".3g")
 
 
 def _in_order(values: set[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from jax import Array
 from fedtide.errors import FedtideError, did_you_mean
 from fedtide.experiments.arguments import convert
 from fedtide.experiments.build import build_method, tunable
-from fedtide.experiments.config import Config, MethodChoice
+from fedtide.experiments.config import Config, MethodChoice, dotted
 from fedtide.experiments.place import Place
 from fedtide.tomls import toml
 
@@ -61,7 +61,7 @@ def with_values(choice: MethodChoice, axes: tuple[Axis, ...], values: tuple[Any,
 def _axes(config: Config, index: int, sizes: Array, root: Place) -> tuple[Axis, ...]:
     choice = config.methods[index]
     known = tunable(choice)
-    shared, own = _flat(config.tune.space), _flat(choice.tune or {})
+    shared, own = dotted(config.tune.space), dotted(choice.tune or {})
     at = root.key("methods").item(index)
     of_any = {name for method in config.methods for name in tunable(method)}
     for name in shared:
@@ -98,14 +98,6 @@ def _axes(config: Config, index: int, sizes: Array, root: Place) -> tuple[Axis, 
     # Rates first, so that among equal scores the smaller one is chosen.
     order = [name for pair in _IN_PARTS.items() for name in pair]
     return tuple(sorted(axes.values(), key=lambda axis: order.index(axis.name) if axis.name in order else len(order)))
-
-
-def _flat(lists: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """{"solver": {"mu": […]}} as {"solver.mu": […]}."""
-    flat = {}
-    for key, value in lists.items():
-        flat |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
-    return flat
 
 
 def _values(written: Any, parameter: Any, place: Place) -> tuple[Any, ...]:

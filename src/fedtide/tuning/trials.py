@@ -103,9 +103,14 @@ def tuning_seeds(config: Config) -> list[int]:
     return list(wanted)
 
 
+def final_window(evaluations: int) -> int:
+    """The number of evaluations in the final window."""
+    return math.ceil(FINAL_WINDOW * evaluations)
+
+
 def final(values: np.ndarray, axis: int = -1) -> np.ndarray:
     """The mean over the final window."""
-    return np.take(values, range(-math.ceil(FINAL_WINDOW * values.shape[axis]), 0), axis).mean(axis)
+    return np.take(values, range(-final_window(values.shape[axis]), 0), axis).mean(axis)
 
 
 def edge(value: Any, tried: Sequence[Any]) -> str | None:

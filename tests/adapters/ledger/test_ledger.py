@@ -115,7 +115,7 @@ def test_a_repeated_round_replaces_the_first(ledger, three):
     assert matrix.tolist() == [[False, False, True]]
     status = ledger.status("r")
     assert status.rounds == [(1, 2.0, 3.0, 6.0, 1, 0, {"accuracy": 0.2})]
-    assert [one.here for one in status.clients] == [0, 0, 1]
+    assert [one.available for one in status.clients] == [0, 0, 1]
     assert [one.included for one in status.clients] == [0, 0, 0]
 
 
@@ -132,11 +132,11 @@ def test_status(ledger, three):
     assert status[:4] == ("r", "fedavg", 1.0, 500.0)
     a, b, c, stranger = status.clients
     assert a[:6] == ("a", 0, 10, 0.5, 2.0, 405.0)
-    assert (a.here, a.here_recently, a.included, a.weight, a.latency) == (1, 1, 0.5, 10.5, 20.5)
+    assert (a.available, a.included, a.weight, a.latency) == (1, 0.5, 10.5, 20.5)
     assert (a.away, a.turned_down) == ({}, {"late": 20})
-    assert (b.first_seen, b.last_seen, b.here, b.here_recently) == (315.0, 405.0, 0.25, 0.5)
+    assert (b.first_seen, b.last_seen, b.available) == (315.0, 405.0, 0.25)
     assert b.away == {"expired": 20, "refused": 10}
-    assert (c.first_seen, c.last_seen, c.here, c.weight, c.latency) == (None, None, 0, None, None)
+    assert (c.first_seen, c.last_seen, c.available, c.weight, c.latency) == (None, None, 0, None, None)
     assert (stranger.client, stranger.number, stranger.turned_down) == ("stranger", None, {"not-listed": 1})
     assert [one.available for one in status.rounds] == [1] * 30 + [2] * 10  # strangers are not counted
     assert status.rounds[6] == (7, 70.0, 75.0, 30.0, 1, 0, {"accuracy": 0.07})

@@ -98,7 +98,7 @@ def test_one_writes_while_another_reads(place, three):
                     status = reader.status("r")
                 looks += 1
                 assert all(one[4:] == (3, 3, {"accuracy": 0.5}) for one in status.rounds)  # never half a round
-                assert all(one.here == 1 for one in status.clients)
+                assert all(one.available == 1 for one in status.clients)
             assert process.returncode == 0
         assert looks > 1
         assert len(ledger.status("r").rounds) == 21

@@ -267,6 +267,15 @@ def test_the_correction_for_several_questions_is_stated(model, diagnosis, page):
     assert told in sentences(model, diagnosis)[1]
 
 
+def test_one_reason_for_all_questions_is_told_once(monkeypatch, model, advice):
+    for name in ("devices", "differences"):  # figures take long, and are no matter here
+        monkeypatch.setattr(fleet_figures, name, lambda model: None)
+    short = model._replace(record=model.record[:12])
+    told = render(short, diagnose(short, simulated=39), advice, {})
+    assert told.count("12 rounds are too few") == 1
+    assert 'id="q-order"' not in told
+
+
 def test_numbers_that_were_edited_are_told(monkeypatch, model, diagnosis, advice, page):
     for name in ("devices", "differences"):  # figures take long, and are no matter here
         monkeypatch.setattr(fleet_figures, name, lambda model: None)

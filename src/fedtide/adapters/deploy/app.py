@@ -12,6 +12,7 @@ import numpy as np
 from fedtide.adapters.coordinator import refuse_training_while_absent
 from fedtide.adapters.flower.settings import Settings, method_of, settings_of
 from fedtide.errors import FedtideError, InvalidInput, did_you_mean, require
+from fedtide.experiments.config import dotted
 from fedtide.files import write_text
 from fedtide.methods import CATALOGUE
 
@@ -75,7 +76,7 @@ def write_app(folder: Path | str, method: str, framework: str, clients: Sequence
     text = (templates / "pyproject.toml.txt").read_text("utf-8")
     for key, value in values.items():
         text = text.replace(f"{{{key}}}", str(value))
-    _checked(_flat(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]))
+    _checked(dotted(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]))
     written = {"pyproject.toml": text, PROGRAM: (templates / f"{framework}.py.txt").read_text("utf-8")}
     return [write_text(folder / name, content) for name, content in written.items()]
 
@@ -96,7 +97,7 @@ def read_app(folder: Path | str) -> App:
     for name in ("serverapp", "clientapp"):
         if not isinstance(app.get("components", {}).get(name), str):
             raise FedtideError(f"{path}: [tool.flwr.app.components] has no {name}")
-    return App(folder, _flat(app["config"]))
+    return App(folder, dotted(app["config"]))
 
 
 def ids_of(option: str, text: str) -> list[str]:
@@ -123,13 +124,6 @@ def _checked(config: Mapping[str, Any]) -> Settings:
     settings = settings_of(config)
     refuse_training_while_absent(method_of(settings, np.ones(max(len(settings.ids), 1), int)))
     return settings
-
-
-def _flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {f"{before}{key}": value}
-    return flat
 
 
 def _plain(key: str) -> str:

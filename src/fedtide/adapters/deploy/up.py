@@ -197,6 +197,7 @@ def reason(federation: LocalFederation, run: int) -> str:
     path = federation.folder / "logs" / "serverapp.log"
     text = re.sub(r"\x1b\[[0-9;]*m", "", federation.app_log(run))
     path.write_text(text)
+    # Flower keeps only the text of an app's log: neither its exit code nor its exception.
     errors = re.findall(r"^(?:[\w.]+\.)?\w*(?:Error|InvalidInput|DoesNotFit): .+$", text, re.MULTILINE)
     return f"{errors[-1].partition(': ')[2] if errors else 'no reason given'} (log: {path})"
 

@@ -96,9 +96,9 @@ def client_table(snapshot: Snapshot, alive: Sequence[bool] | None = None) -> Tab
         up = alive and place < len(alive) and alive[place]
         running = ("[green]●[/] up" if up else "[dim]○ down[/]") if one.number is not None else ""
         measured = _number(row.weight if row.included else None, 3), _number(row.loss, 3)
-        shares = f"{one.here:.0%}", f"{one.included:.0%}", _number(one.latency, 1)
+        shares = f"{one.available:.0%}", f"{one.included:.0%}", _number(one.latency, 1)
         outcome = _outcome(row) if one.client in snapshot.last else "–"
-        reasons = _reasons(one.away, one.turned_down, row.reason)
+        reasons = _reasons(one.away, one.turned_down, row)
         table.add_row(escape(one.client), *([running] if now else []), outcome, *measured, *shares, reasons)
     return table
 
@@ -176,7 +176,7 @@ class Screen:
         last = snapshot.round if snapshot else None
         if snapshot and last and (before is None or before.round < last.round):
             for client, row in snapshot.last.items():
-                if (row.reason or "").startswith(("refused", "error")):
+                if row.rejected:
                     self.say(f"round {last.round + 1}, client {client}: {row.reason}")
         self._snapshot, self._alive = snapshot, alive
         self._draw()
@@ -211,10 +211,10 @@ def _outcome(row: ClientInRound) -> str:
     return "[yellow]available[/]" if row.here else "[dim]unavailable[/]"
 
 
-def _reasons(away: dict[str, int], turned_down: dict[str, int], last: str | None) -> str:
+def _reasons(away: dict[str, int], turned_down: dict[str, int], last: ClientInRound) -> str:
     words = [f"{reason} ×{count}" for reason, count in (*away.items(), *turned_down.items())]
-    if last and ":" in last and last.startswith(("refused", "error")):
-        words.append(f"last: {last}")
+    if last.rejected and ":" in (last.reason or ""):
+        words.append(f"last: {last.reason}")
     return escape(", ".join(words)) or "–"
 
 

@@ -11,18 +11,7 @@ import jax
 import numpy as np
 
 from fedtide.adapters.coordinator import Coordinator, Invitations, Update, sends_rows
-from fedtide.adapters.flower.checks import (
-    ExpectedReply,
-    LostMemory,
-    Refused,
-    finite,
-    guarded,
-    most_bytes,
-    opened,
-    outliers,
-    sound,
-    update_of,
-)
+from fedtide.adapters.flower import checks
 from fedtide.adapters.flower.exchange import Request, RequestOutcome
 from fedtide.adapters.flower.late import LateUpdates
 from fedtide.adapters.flower.messages import Kind, Order, Reply, packed
@@ -76,7 +65,7 @@ class Session:
         check_late(self.settings, self.method, bool(jax.tree.leaves(exchanged.row)))
         self.clients, self.done = self.state.load(self.coordinator)
         change = self.method.solver.sends == "change"
-        self._expected = ExpectedReply(self.shapes, exchanged, sends_rows(self.method), change)
+        self._expected = checks.ExpectedReply(self.shapes, exchanged, sends_rows(self.method), change)
         self._late = LateUpdates(self.settings.checks, self._expected, self.roster)
 
     def round(self, t: int) -> OpenRound:
@@ -123,7 +112,7 @@ class Session:
     def _query(self, record: OpenRound) -> dict[int, float]:
         """Available clients, with their losses at the current model if the policy needs them."""
         needed = self.method.participation.needs_losses is not None
-        read = lambda reply, k: finite(reply, "loss") if needed else 0.0  # noqa: E731
+        read = lambda reply, k: checks.finite(reply, "loss") if needed else 0.0  # noqa: E731
         losses = self._ask(record, "loss" if needed else "here", record.connected, needed, read)
         for k, loss in losses.items():
             record.update(k, here=True, reason=None, loss=loss if needed else None)
@@ -134,12 +123,12 @@ class Session:
         w, limits = self.coordinator.model, self.settings.checks
         if self.settings.late == "use":
             self._late.expect(record.round, w)
-        read = lambda reply, k: update_of(reply, w, self._expected, self.roster[k].examples, limits)  # noqa: E731
+        read = lambda reply, k: checks.update_of(reply, w, self._expected, self.roster[k].examples, limits)  # noqa: E731
         updates = self._ask(record, "train", asked, True, read)
         for k, update in updates.items():
             queried, norm = record.lines[k].loss, float(np.linalg.norm(update.delta))
             record.update(k, here=True, reason=None, loss=update.loss if queried is None else queried, update_norm=norm)
-        for k, reason in outliers(updates, limits.times_median, self._expected.change).items():
+        for k, reason in checks.outliers(updates, limits.times_median, self._expected.change).items():
             del updates[k]
             self._refuse(record, k, reason)
         return updates
@@ -167,9 +156,9 @@ class Session:
                 log.info("round %d, client %s: %s", record.round + 1, self.roster[k].client, outcome.reason)
                 continue
             try:
-                with guarded():
+                with checks.guarded():
                     results[k] = read(self._opened(outcome), k)
-            except Refused as error:
+            except checks.Refused as error:
                 self._refuse(record, k, str(error))
         self.exchange.deadlines.warn(kind)
         return results
@@ -177,10 +166,10 @@ class Session:
     def _opened(self, outcome: RequestOutcome) -> Reply:
         assert outcome.message is not None
         order = outcome.request.order
-        limit = most_bytes(self.settings.checks, self._expected, self.coordinator.start.nbytes)
+        limit = checks.most_bytes(self.settings.checks, self._expected, self.coordinator.start.nbytes)
         try:
-            return opened(outcome.message, order, limit)
-        except LostMemory:
+            return checks.opened(outcome.message, order, limit)
+        except checks.LostMemory:
             if self.settings.lost_memory == "restart":
                 self.clients.acknowledged.pop(order.number, None)
                 self.clients.owed.pop(order.number, None)
@@ -204,13 +193,13 @@ class Session:
     ) -> None:
         before = self.coordinator.carry
         closing = self.coordinator.finish(choice, updates, late)
-        if not sound(before, self.coordinator.carry):
+        if not checks.sound(before, self.coordinator.carry):
             self.coordinator.carry = before
             for k in (k for k in updates if choice.invited[k]):
                 record.update(k, reason="refused:the server's state would not be finite")
             log.warning("round %d: no update is used: the server's state would not be finite", record.round + 1)
             closing = self.coordinator.finish(choice, {})
-            if not sound(before, self.coordinator.carry):
+            if not checks.sound(before, self.coordinator.carry):
                 self.coordinator.carry = before
         for k in range(len(self.roster)):
             weight = float(choice.weight[k]) if choice.invited[k] else None

@@ -9,19 +9,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, case, delete, func, insert, or_, select, text, update
 
-from fedtide.adapters.ledger import schema
+from fedtide.adapters.ledger import records, schema
 from fedtide.adapters.ledger.opening import Database
-from fedtide.adapters.ledger.records import (
-    LARGEST,
-    ClientInRound,
-    Enrolled,
-    LedgerRun,
-    check_client,
-    checked_roster,
-    checked_rows,
-    finite,
-    moment,
-)
 from fedtide.adapters.ledger.status import Status, read_status
 from fedtide.errors import FedtideError, whole
 
@@ -49,11 +38,16 @@ class Ledger:
         self.database.engine.dispose()
 
     def begin_run(
-        self, run: str, method: str, config: Mapping[str, Any], roster: Sequence[Enrolled], at: float | None = None
+        self,
+        run: str,
+        method: str,
+        config: Mapping[str, Any],
+        roster: Sequence[records.Enrolled],
+        at: float | None = None,
     ) -> None:
         """Records a run and its roster. If it exists with the same roster, it resumes with this configuration."""
-        check_client(run, "run")
-        rows = checked_roster(roster)
+        records.check_client(run, "run")
+        rows = records.checked_roster(roster)
         settings = json.dumps(dict(config), sort_keys=True, default=str)
         with self.database.writing() as connection:
             known = connection.scalar(select(schema.runs.c.method).filter_by(run=run))
@@ -61,21 +55,21 @@ class Ledger:
                 self._check_unchanged(connection, run, known, method, rows)
                 connection.execute(update(schema.runs).filter_by(run=run).values(config=settings, finished=None))
                 return
-            began = moment("at", time.time() if at is None else at)
+            began = records.moment("at", time.time() if at is None else at)
             connection.execute(insert(schema.runs).values(run=run, method=method, config=settings, started=began))
             connection.execute(_NEW_CLIENT, [{"client": client} for client in sorted(row.client for row in rows)])
             connection.execute(insert(schema.roster), [{"run": run, **row._asdict()} for row in rows])
 
     def finish_run(self, run: str, at: float | None = None) -> None:
-        ended = moment("at", time.time() if at is None else at)
+        ended = records.moment("at", time.time() if at is None else at)
         with self.database.writing() as connection:
             self._check_run(connection, run)
             connection.execute(update(schema.runs).filter_by(run=run).values(finished=ended))
 
     def seen(self, client: str, at: float) -> None:
         """Records that a client, on a roster or not, was connected at this time."""
-        check_client(client)
-        at = moment("at", at)
+        records.check_client(client)
+        at = records.moment("at", at)
         with self.database.writing() as connection:
             connection.execute(_NEW_CLIENT, {"client": client})
             connection.execute(_extend_seen(at).filter_by(client=client))
@@ -87,16 +81,18 @@ class Ledger:
         began: float,
         ended: float,
         deadline: float | None,
-        rows: Sequence[ClientInRound],
+        rows: Sequence[records.ClientInRound],
         metrics: Mapping[str, float] | None = None,
     ) -> None:
         """Records a round, or replaces it; available clients are also `seen` at its end."""
-        began, ended = moment("began", began), moment("ended", ended)
-        checked = checked_rows(rows)
-        key = {"run": run, "round": whole("round", round, 0, LARGEST)}
+        began, ended = records.moment("began", began), records.moment("ended", ended)
+        checked = records.checked_rows(rows)
+        key = {"run": run, "round": whole("round", round, 0, records.LARGEST)}
         # A clock that was set back during the round must not stop the training.
-        times = {"began": began, "ended": max(began, ended), "deadline": finite(deadline)}
-        named = {check_client(name, "metrics"): finite(value) for name, value in (metrics or {}).items()}
+        times = {"began": began, "ended": max(began, ended), "deadline": records.finite(deadline)}
+        named = {
+            records.check_client(name, "metrics"): records.finite(value) for name, value in (metrics or {}).items()
+        }
         measured = [{**key, "name": name, "value": value} for name, value in named.items()]
         with self.database.writing() as connection:
             self._check_run(connection, run)
@@ -126,19 +122,19 @@ class Ledger:
         matrix[np.searchsorted(rounds, where[:, 0]), where[:, 1]] = True
         return rounds, clients, matrix
 
-    def roster(self, run: str) -> list[Enrolled]:
+    def roster(self, run: str) -> list[records.Enrolled]:
         """The run's clients, by number."""
         with self.database.reading() as connection:
             return self._roster(connection, run)
 
-    def rows(self, run: str, first: int = 0) -> dict[int, dict[str, ClientInRound]]:
+    def rows(self, run: str, first: int = 0) -> dict[int, dict[str, records.ClientInRound]]:
         """The rows of this and later rounds, by round and client."""
         columns = schema.presence.c
-        query = select(columns.round, *(columns[name] for name in ClientInRound._fields)).filter_by(run=run)
-        rows: dict[int, dict[str, ClientInRound]] = {}
+        query = select(columns.round, *(columns[name] for name in records.ClientInRound._fields)).filter_by(run=run)
+        rows: dict[int, dict[str, records.ClientInRound]] = {}
         with self.database.reading() as connection:
             for number, *row in connection.execute(query.where(columns.round >= first).order_by("round", "client")):
-                rows.setdefault(number, {})[row[0]] = ClientInRound(*row)
+                rows.setdefault(number, {})[row[0]] = records.ClientInRound(*row)
         return rows
 
     def last_round(self, run: str) -> int | None:
@@ -147,26 +143,26 @@ class Ledger:
             self._check_run(connection, run)
             return connection.scalar(select(func.max(schema.rounds.c.round)).where(schema.rounds.c.run == run))
 
-    def runs(self) -> list[LedgerRun]:
+    def runs(self) -> list[records.LedgerRun]:
         """All runs, by the time of their beginning."""
         columns = schema.runs.c
         counted = select(func.count()).where(schema.rounds.c.run == columns.run).scalar_subquery()
         query = select(columns.run, columns.method, columns.config, columns.started, columns.finished, counted)
         with self.database.reading() as connection:
             rows = connection.execute(query).all()
-        made = [LedgerRun(name, method, json.loads(config), *rest) for name, method, config, *rest in rows]
+        made = [records.LedgerRun(name, method, json.loads(config), *rest) for name, method, config, *rest in rows]
         return sorted(made, key=lambda one: (one.started, one.run))
 
-    def status(self, run: str, recent: int = 20) -> Status:
+    def status(self, run: str) -> Status:
         """Statistics of the run, per client and per round."""
         with self.database.reading() as connection:
             self._check_run(connection, run)
-            return read_status(connection, run, recent)
+            return read_status(connection, run)
 
-    def _roster(self, connection: Connection, run: str) -> list[Enrolled]:
+    def _roster(self, connection: Connection, run: str) -> list[records.Enrolled]:
         self._check_run(connection, run)
-        query = select(*(schema.roster.c[name] for name in Enrolled._fields)).filter_by(run=run)
-        return [Enrolled(*row) for row in connection.execute(query.order_by("number"))]
+        query = select(*(schema.roster.c[name] for name in records.Enrolled._fields)).filter_by(run=run)
+        return [records.Enrolled(*row) for row in connection.execute(query.order_by("number"))]
 
     def _check_run(self, connection: Connection, run: str) -> None:
         if connection.scalar(select(schema.runs.c.run).filter_by(run=run)) is None:
@@ -175,7 +171,7 @@ class Ledger:
             raise FedtideError(f"ledger {self.database.name}: there is no run {run!r} (its runs: {some})")
 
     def _check_unchanged(
-        self, connection: Connection, run: str, known: str, method: str, roster: list[Enrolled]
+        self, connection: Connection, run: str, known: str, method: str, roster: list[records.Enrolled]
     ) -> None:
         """Raises if the method or the roster differs from the beginning of the run."""
         what = f"ledger {self.database.name}: run {run!r}"
@@ -185,7 +181,7 @@ class Ledger:
         if len(before) != len(roster):
             raise FedtideError(f"{what} began with {len(before)} clients, not {len(roster)}: choose another name")
         for old, new in zip(before, roster, strict=True):
-            for field, was, now in zip(Enrolled._fields, old, new, strict=True):
+            for field, was, now in zip(records.Enrolled._fields, old, new, strict=True):
                 if was != now:
                     differ = f"{field} of client {old.number} was {was!r}, not {now!r}"
                     raise FedtideError(f"{what} began with another roster ({differ}): choose another name")

@@ -146,7 +146,9 @@ class Database:
                     connection.connection.cursor().execute("pragma journal_mode = wal")
                 return
             except FedtideError as error:  # by another process that does the same; this pragma does not wait
-                if "locked" not in str(error) or time.monotonic() > until:
+                reason = getattr(error.__cause__, "orig", error.__cause__)
+                code = getattr(reason, "sqlite_errorcode", 0) & 0xFF  # the primary code
+                if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > until:
                     raise
                 time.sleep(0.05)
 

@@ -27,12 +27,22 @@ class ClientInRound(NamedTuple):
 
     client: str
     here: bool
-    reason: str | None = None
+    reason: str | None = None  # a kind of REASONS, then perhaps :why
     loss: float | None = None
     weight: float | None = None
     included: bool = False
     update_norm: float | None = None
     latency: float | None = None  # seconds
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the client's reply was refused or was an error."""
+        return self.reason is not None and kind_of(self.reason) in ("refused", "error")
+
+
+def kind_of(reason: str) -> str:
+    """The kind of a stored reason, `kind` or `kind:why`: one of REASONS."""
+    return reason.partition(":")[0]
 
 
 class LedgerRun(NamedTuple):

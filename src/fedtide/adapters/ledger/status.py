@@ -6,16 +6,18 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
+from fedtide.adapters.ledger.records import kind_of
+
 _HERE, _INCLUDED = "sum(case when p.here then 1 else 0 end)", "sum(case when p.included then 1 else 0 end)"
 
 _CLIENTS = text(f"""
 with counted as (
-  select p.client, {_HERE} as here, sum(case when p.here and p.round >= :since then 1 else 0 end) as lately,
-         {_INCLUDED} as included, avg(case when p.included then p.weight end) as weight
+  select p.client, {_HERE} as here, {_INCLUDED} as included,
+         avg(case when p.included then p.weight end) as weight
   from presence p where p.run = :run group by p.client
 )
 select c.client, r.number, r.examples, r.importance, c.first_seen, c.last_seen,
-       coalesce(n.here, 0), coalesce(n.lately, 0), coalesce(n.included, 0), n.weight
+       coalesce(n.here, 0), coalesce(n.included, 0), n.weight
 from clients c left join roster r on r.client = c.client and r.run = :run left join counted n on n.client = c.client
 where r.run is not null or n.client is not null""")
 
@@ -50,8 +52,7 @@ class ClientStatus(NamedTuple):
     importance: float | None
     first_seen: float | None
     last_seen: float | None
-    here: float  # share of all rounds in which it was available, 0 … 1
-    here_recently: float  # … of the last 20
+    available: float  # share of all rounds in which it was available, 0 … 1
     included: float  # share of all rounds in which its update was used
     weight: float | None  # mean where its update was used
     latency: float | None  # median, seconds
@@ -78,9 +79,9 @@ class Status(NamedTuple):
     rounds: list[RoundStatus]  # by round
 
 
-def read_status(connection: Connection, run: str, recent: int) -> Status:
-    def rows_of(query: Any, **more: Any) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in connection.execute(query, {"run": run, **more})]
+def read_status(connection: Connection, run: str) -> Status:
+    def rows_of(query: Any) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in connection.execute(query, {"run": run})]
 
     metrics: dict[int, dict[str, float | None]] = defaultdict(dict)
     for number, name, value in sorted(rows_of(_METRICS)):
@@ -89,11 +90,10 @@ def read_status(connection: Connection, run: str, recent: int) -> Status:
     latency = dict(rows_of(_LATENCIES))
     reasons: Mapping[tuple[str, bool], Counter[str]] = defaultdict(Counter)
     for client, here, reason, count in rows_of(_REASONS):
-        reasons[client, bool(here)][reason.partition(":")[0]] += count
-    last = rounds[-recent:]
-    clients, all_rounds, last_rounds = [], max(len(rounds), 1), max(len(last), 1)
-    for client, *entry, here, lately, included, weight in rows_of(_CLIENTS, since=last[0].round if last else 0):
-        shares = here / all_rounds, lately / last_rounds, included / all_rounds
+        reasons[client, bool(here)][kind_of(reason)] += count
+    clients, every = [], max(len(rounds), 1)
+    for client, *entry, here, included, weight in rows_of(_CLIENTS):
+        shares = here / every, included / every
         kinds = (dict(sorted(reasons[client, available].items())) for available in (False, True))
         clients.append(ClientStatus._make((client, *entry, *shares, weight, latency.get(client), *kinds)))
     clients.sort(key=lambda one: (one.number is None, one.number or 0, one.client))

@@ -39,6 +39,7 @@ def transitions(group: np.ndarray, here: np.ndarray, change: np.ndarray, counted
 
 def likelihood_ratio(counts: np.ndarray) -> np.ndarray:
     """2 log of the likelihood with a probability of change in each group over that with one for all, each device."""
+    # Anderson and Goodman, "Statistical inference about Markov chains", Ann. Math. Statist. 1957.
     own = xlogy(counts, counts).sum((0, 1, 2)) - xlogy(counts.sum(2), counts.sum(2)).sum((0, 1))
     pooled = counts.sum(0)
     common = xlogy(pooled, pooled).sum((0, 1)) - xlogy(pooled.sum(1), pooled.sum(1)).sum(0)
@@ -76,7 +77,8 @@ def rejections(recorded: np.ndarray, null: np.ndarray) -> Rejections:
 
 def above(value: float, null: np.ndarray) -> float:
     """The share of simulated values that are at least as high, the recorded one included."""
-    # The 1 keeps a Monte Carlo p value valid: 0 cannot be concluded from finitely many simulated fleets.
+    # The 1 keeps a Monte Carlo p value valid: 0 cannot be concluded from finitely many simulated fleets
+    # (Davison and Hinkley, "Bootstrap methods and their application", 1997, section 4.2).
     return float((1 + (null >= value - 1e-12).sum()) / (1 + len(null)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from fedtide.errors import whole
 from fedtide.fleet.diagnosis import rates, recurrence, together, words
 from fedtide.fleet.diagnosis.contrasts import LEVEL
-from fedtide.fleet.diagnosis.findings import Decided, Diagnosis, Name, Undecided
+from fedtide.fleet.diagnosis.findings import Decided, Diagnosis, Name, Reason, Undecided
 from fedtide.fleet.diagnosis.nulls import Chains, Evidence, chunks, clocked, evidence, steady, taken_for_memory
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.slots import Slots
@@ -60,16 +60,17 @@ def diagnose(
     whole("simulated", simulated, 39)  # fewer cannot reach 5 % on two sides
     whole("most_devices", most_devices, _LEAST_DEVICES)
     slots, which, inflated = model.slots, _chosen(model, most_devices, seed), None
-    if reason := _too_little(slots, which):
-        answers = tuple(reason._replace(name=question.name) for question in (*_STEADY, *_CLOCKED))
+    if reason := too_little(slots.rounds, which.size):
+        numbers = (slots.rounds,) if reason == "few rounds" else ()
+        answers = tuple(Undecided(question.name, reason, numbers) for question in (*_STEADY, *_CLOCKED))
     else:
-        answers, inflated = _examined(slots, which, simulated, seed, progress)
+        answers, inflated = examine(slots, which, simulated=simulated, seed=seed, progress=progress)
     findings = tuple(words.finding(answer, slots.round_seconds) for answer in answers)
     return Diagnosis(findings, words.theory(model, findings, inflated), (), None, simulated, which.size)
 
 
-def _examined(
-    slots: Slots, which: np.ndarray, simulated: int, seed: int, progress: Callable[[int, int], None] | None
+def examine(
+    slots: Slots, which: np.ndarray, *, simulated: int, seed: int, progress: Callable[[int, int], None] | None = None
 ) -> tuple[tuple[Decided | Undecided, ...], np.ndarray | None]:
     """Answers for the devices `which` of a record, and by how much the shared clock raises each one's λ."""
     found = evidence(slots, which)
@@ -98,10 +99,11 @@ def _chosen(model: FleetModel, most: int, seed: int) -> np.ndarray:
     return which
 
 
-def _too_little(slots: Slots, which: np.ndarray) -> Undecided | None:
-    if which.size < _LEAST_DEVICES:
-        return Undecided("order", "one device" if which.size else "no device")
-    return Undecided("order", "few rounds", (slots.rounds,)) if slots.rounds < _LEAST_ROUNDS else None
+def too_little(rounds: int, devices: int) -> Reason | None:
+    """Why a record cannot answer any question; None if it can answer some."""
+    if devices < _LEAST_DEVICES:
+        return "one device" if devices else "no device"
+    return "few rounds" if rounds < _LEAST_ROUNDS else None
 
 
 def _answers(

@@ -1,5 +1,6 @@
 """Does a two-state chain describe this fleet? The answers, as data."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -192,11 +193,15 @@ class Diagnosis(NamedTuple):
     edited: bool = False  # the model's numbers were changed after this diagnosis of it
 
 
-def plain(value: Any) -> Any:
-    """Findings as JSON has them: named values as dictionaries, arrays as lists in which gaps are None."""
+def named(value: Any) -> dict[str, Any] | None:
+    """The fields of a named tuple; None for other values."""
+    return value._asdict() if hasattr(value, "_asdict") else None
+
+
+def plain(value: Any, fields: Callable[[Any], dict[str, Any] | None] = named) -> Any:
+    """Results as JSON has them: what has `fields` as a dictionary, arrays as lists in which gaps are None."""
     if isinstance(value, np.ndarray):
         return [None if number != number else number for number in value.tolist()]
-    if isinstance(value, tuple):
-        named = getattr(value, "_asdict", None)
-        return {key: plain(one) for key, one in named().items()} if named else [plain(one) for one in value]
-    return value
+    if (own := value if isinstance(value, dict) else fields(value)) is not None:
+        return {key: plain(one, fields) for key, one in own.items()}
+    return [plain(one, fields) for one in value] if isinstance(value, list | tuple) else value

@@ -103,7 +103,8 @@ def read_clock(here: np.ndarray, seen: np.ndarray, cells: np.ndarray) -> SharedC
     looked = np.stack([seen[cells == c].sum(0) for c in range(count)])  # [cells, 1, devices]
     own, level = there.sum(0), there.sum(0) / np.maximum(looked.sum(0), 1)
     relative, follow = np.zeros((count, here.shape[1], 1)), np.ones(1)
-    # Alternating: each device's level given the profile, then the profile given the levels.
+    # Alternating: each device's level given the profile, then the profile given the levels (iterative proportional
+    # fitting; Deming and Stephan, Ann. Math. Statist. 1940).
     for _ in range(6):  # converges to a few digits in three
         peak = np.maximum(relative.max(0), 1e-9)
         follow = np.clip((_HIGHEST / np.maximum(level, 1e-9) - 1) / peak, 0, 1)

@@ -4,18 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedtide.fleet.diagnosis import findings
 from fedtide.fleet.diagnosis.contrasts import above, band, bands, likelihood_ratio, pooled, rejections, transitions
-from fedtide.fleet.diagnosis.findings import (
-    Alone,
-    Clearest,
-    Decided,
-    Name,
-    Rates,
-    RatesFigure,
-    RecordedCurve,
-    RunsFigure,
-    Undecided,
-)
 from fedtide.fleet.diagnosis.nulls import Evidence
 
 BEGIN = (1, 2, 3, 5, 9, 17)  # rounds at which each class of ages begins
@@ -79,69 +69,73 @@ def measure_dwell(here: np.ndarray, found: Evidence) -> Dwell:
     return Dwell(*rates, survival(table)[..., :-1], table[..., 1].sum(-1))
 
 
-def conclude(name: Name, recorded: GroupRates, null: GroupRates, found: Evidence) -> Decided | Undecided:
+def conclude(
+    name: findings.Name, recorded: GroupRates, null: GroupRates, found: Evidence
+) -> findings.Decided | findings.Undecided:
     """Order, hour and weekend: do more devices reject equal rates, each by its own test, than chains would?"""
     clearest, tests = _clearest(recorded, null), _tests(recorded, null, found)
     if tests is None:
-        return Undecided(name, "few changes")
+        return findings.Undecided(name, "few changes")
     alone, p, figure = tests
-    return Decided(name, alone.share, alone.null, p, figure, alone=alone, clearest=clearest)
+    return findings.Decided(name, alone.share, alone.null, p, figure, alone=alone, clearest=clearest)
 
 
-def no_week(found: Evidence, name: Name) -> Undecided | None:
+def no_week(found: Evidence, name: findings.Name) -> findings.Undecided | None:
     """Why weekends cannot be compared; None if they can."""
     if found.clock.weekdays is None:
-        return Undecided(name, "no date")
-    return Undecided(name, "under two weeks", (found.days,)) if found.days < _LEAST_WEEK else None
+        return findings.Undecided(name, "no date")
+    return findings.Undecided(name, "under two weeks", (found.days,)) if found.days < _LEAST_WEEK else None
 
 
-def conclude_dwell(name: Name, recorded: Dwell, null: Dwell, found: Evidence) -> Decided | Undecided:
+def conclude_dwell(
+    name: findings.Name, recorded: Dwell, null: Dwell, found: Evidence
+) -> findings.Decided | findings.Undecided:
     """Tests the pooled distance: a hazard that changes with age is detected in the fleet before it is in one device."""
     complete = int(recorded.ended[0, 0]), int(recorded.ended[0, 1])
     if min(complete) < LEAST_RUNS:
-        return Undecided(name, "few runs", complete[::-1])
+        return findings.Undecided(name, "few runs", complete[::-1])
     alone, _, rates = _tests(recorded, null, found) or (None, 1.0, None)
     absences, stays = (
         survival_curve(recorded.survival[0, state], null.survival[:, state], found.hours) for state in (0, 1)
     )
-    figure = RunsFigure(absences, stays, rates)
+    figure = findings.RunsFigure(absences, stays, rates)
     distance = float(recorded.distance[0])
     p, chance = above(distance, null.distance), band(null.distance)
     clearest = _clearest(recorded, null)
-    return Decided(name, distance, chance, p, figure, alone=alone, clearest=clearest, runs=complete)
+    return findings.Decided(name, distance, chance, p, figure, alone=alone, clearest=clearest, runs=complete)
 
 
-def _clearest(recorded: GroupRates | Dwell, null: GroupRates | Dwell) -> Clearest | None:
+def _clearest(recorded: GroupRates | Dwell, null: GroupRates | Dwell) -> findings.Clearest | None:
     """The rate that is furthest off."""
     low, mean, high = bands(null.rates)
     rates = recorded.rates[0]
     # In widths of the null, so that small groups, whose rates vary more, are not selected for their noise.
     far = np.nan_to_num(np.abs(rates - mean) / np.where(high > low, high - low, np.inf))
     at = divmod(int(np.argmax(far)), far.shape[1])
-    return Clearest(*at, rates[at], low[at], high[at]) if far[at] > 0 else None
+    return findings.Clearest(*at, rates[at], low[at], high[at]) if far[at] > 0 else None
 
 
 def _tests(
     recorded: GroupRates | Dwell, null: GroupRates | Dwell, found: Evidence
-) -> tuple[Alone, float, RatesFigure] | None:
+) -> tuple[findings.Alone, float, findings.RatesFigure] | None:
     """Devices' own tests, p of the share of them that rejects, and the figure; None where no device has its own."""
     able = found.testable
     if not able.any():
         return None
     tests = rejections(recorded.ratio[:, able], null.ratio[:, able])
     low, _, high = bands(null.rates)
-    rates = (Rates(recorded.rates[0, :, state], low[:, state], high[:, state]) for state in (0, 1))
-    alone = Alone(tests.share, band(tests.null), int(able.sum()))
-    return alone, above(tests.share, tests.null), RatesFigure(np.sort(tests.p), *rates)
+    rates = (findings.Rates(recorded.rates[0, :, state], low[:, state], high[:, state]) for state in (0, 1))
+    alone = findings.Alone(tests.share, band(tests.null), int(able.sum()))
+    return alone, above(tests.share, tests.null), findings.RatesFigure(np.sort(tests.p), *rates)
 
 
-def survival_curve(recorded: np.ndarray, simulated: np.ndarray, hours: float) -> RecordedCurve:
+def survival_curve(recorded: np.ndarray, simulated: np.ndarray, hours: float) -> findings.RecordedCurve:
     """The record's survival [rounds] among those of fleets [fleets, rounds], for rounds of so many hours."""
     known = max(1, int((~np.isnan(recorded)).sum()))  # points, up to where runs are too few
     # Simulated fleets may have too few long runs to continue their curve, which is then constant.
     simulated = np.minimum.accumulate(np.nan_to_num(simulated[:, :known], nan=np.inf), 1)
     low, high = np.quantile(simulated, [0.025, 0.975], axis=0)
-    return RecordedCurve(np.arange(known) * hours, recorded[:known], low, high, simulated.mean(0))
+    return findings.RecordedCurve(np.arange(known) * hours, recorded[:known], low, high, simulated.mean(0))
 
 
 def ages(here: np.ndarray, seen: np.ndarray) -> np.ndarray:

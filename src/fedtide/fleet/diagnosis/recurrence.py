@@ -34,6 +34,7 @@ def autocorrelation(here: np.ndarray, seen: np.ndarray, lags: int) -> np.ndarray
 
 def products(x: np.ndarray, size: int, lags: int) -> np.ndarray:
     """Σ over devices and rounds of x_t x_{t+lag}, for every lag."""
+    # The transform of the power spectrum (Wiener and Khinchin): O(T log T) instead of O(T · lags).
     power = np.zeros(size // 2 + 1)
     for first in range(0, x.shape[1], _BLOCK):
         spectrum = np.fft.rfft(x[:, first : first + _BLOCK], size, axis=0)

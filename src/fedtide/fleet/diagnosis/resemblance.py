@@ -12,7 +12,7 @@ from fedtide.fleet.diagnosis.rates import ages, runs, survival, survival_curve
 from fedtide.fleet.diagnosis.recurrence import autocorrelation
 from fedtide.fleet.diagnosis.together import independent, number_available, variance_ratio
 from fedtide.fleet.model import FleetModel
-from fedtide.fleet.slots import DAY, HERE, UNKNOWN, Slots
+from fedtide.fleet.slots import AWAY, DAY, HERE, UNKNOWN, Slots, state_runs
 
 
 class _Look(NamedTuple):
@@ -147,10 +147,9 @@ def quantile(kept: np.ndarray, share: float) -> float:
 
 def _longest_absence(here: np.ndarray, seen: np.ndarray) -> float:
     """Rounds, mean over devices: the longest run of observed unavailable rounds, complete or not."""
-    run, longest = np.zeros((2, here.shape[1]), np.int64)
-    for away in seen & (here == 0):
-        run = (run + 1) * away
-        longest = np.maximum(longest, run)
+    state, length, device = state_runs(np.where(seen, here, np.int8(UNKNOWN)).T)
+    longest, away = np.zeros(here.shape[1], np.int64), state == AWAY
+    np.maximum.at(longest, device[away], length[away])
     return float(longest[seen.any(0)].mean()) if seen.any() else np.nan
 
 

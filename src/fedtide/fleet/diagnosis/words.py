@@ -10,7 +10,7 @@ from fedtide.fleet.diagnosis.nulls import relaxation, rounds_until_known
 from fedtide.fleet.diagnosis.rates import BEGIN, LEAST_RUNS
 from fedtide.fleet.diagnosis.together import LEAST_DEVICES
 from fedtide.fleet.model import FleetModel
-from fedtide.text import count, duration, listed
+from fedtide.text import count, decimal, duration, listed
 
 QUESTIONS: dict[Name, str] = {
     "order": "Does a device's next state depend only on its current state?",
@@ -90,10 +90,6 @@ def _age(begin: int, after: int, hours: float) -> Group:
     age = f"{rounds} ({time}){more}"
     phrases = f"devices unavailable for {age} arrive", f"devices available for {age} leave"
     return Group(age, f"{time}{more}", phrases)
-
-
-def decimal(value: float, digits: int = 2) -> str:
-    return f"{value:.{digits}f}".replace("-", "−")
 
 
 def percent(share: float) -> str:

@@ -141,7 +141,7 @@ def own_days(
         seen, here = (np.add.reduceat(each, first, 0, np.float64).T for each in (state >= 0, state == HERE))
         base = np.clip(presence(slots, profile, pi[some], times), 1e-9, 1 - 1e-9)
         lam = np.exp(-slots.round_seconds / 3600 / hours[some])[:, None]
-        # Variances, over those of independent rounds.
+        # Variances, over those of independent rounds: the spectral density of a chain (of an AR(1)) at each wave.
         longer = np.maximum((1 - lam**2) / (1 - 2 * lam * np.cos(turns) + lam**2), 1)
         value, curve = np.zeros((len(base), len(turns))), np.diag(known)
         for _ in range(8):

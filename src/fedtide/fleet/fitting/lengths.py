@@ -5,7 +5,7 @@ import numpy as np
 from fedtide.fleet.model import Lengths, Profile
 from fedtide.fleet.process.run_lengths import Law, law
 from fedtide.fleet.process.simulable import Simulable, alternating, chains, simulable, usable
-from fedtide.fleet.slots import HERE, Slots
+from fedtide.fleet.slots import HERE, UNKNOWN, Slots, state_runs
 
 CHAINS = 59  # simulated fleets of chains: an exact test at 1/60
 LEAST = 100  # stays, and absences, with an observed beginning
@@ -59,10 +59,8 @@ def _edges(rounds: int) -> np.ndarray:
 def supported(record: np.ndarray, state: int, rounds: int) -> tuple[np.ndarray, np.ndarray]:
     """Ends of classes of lengths in rounds, up to the longest observed run, and which of the classes contain, or are
     next to, a run of the record [N, rounds], complete or not."""
-    padded = np.zeros((len(record), record.shape[1] + 2), np.int8)
-    padded[:, 1:-1] = record == state
-    turn = np.diff(padded.ravel())
-    length = np.flatnonzero(turn < 0) - np.flatnonzero(turn > 0)
+    runs, length, _ = state_runs(record)
+    length = length[runs == state]
     # From half a round to the record and more.
     ends = 0.5 * _WIDER ** np.arange(int(np.ceil(np.log(2 * rounds) / np.log(_WIDER))) + 1)
     longest = max(int(length.max(initial=1)), 1)
@@ -80,17 +78,15 @@ def _tally(here: np.ndarray, unknown: np.ndarray, edges: np.ndarray) -> np.ndarr
     Censored runs are distributed over the lengths that they may have had (Kaplan and Meier): when
     devices are observed may depend on whether they are available, and so may censoring.
     """
-    state = np.full((len(here), here.shape[1] + 1), 2, np.int8)  # an unknown column separates devices
-    state[:, :-1] = np.where(unknown, np.int8(2), here)
-    flat = state.ravel()
-    last = np.flatnonzero(np.diff(flat))  # of every run but the final, which is unknown
-    length, kind = np.diff(last), flat[last[1:]].astype(np.intp)
-    begun, ended = (kind < 2) & (flat[last[:-1]] < 2), flat[last[1:] + 1] < 2
-    group = kind * len(edges) + np.searchsorted(edges, length, side="right") - 1
+    state, length, _ = state_runs(np.where(unknown, np.int8(UNKNOWN), here))
+    known, kind = state != UNKNOWN, state[1:-1].astype(np.intp)
+    begun, ended = known[1:-1] & known[:-2], known[2:]
+    group = kind * len(edges) + np.searchsorted(edges, length[1:-1], side="right") - 1
     done, cut = (
         np.bincount(group[begun & which], minlength=2 * len(edges)).reshape(2, -1) for which in (ended, ~ended)
     )
     lasted = np.cumsum((done + cut)[:, ::-1], 1)[:, ::-1]
+    # A run that is cut within a class was at risk in half of it on average: the life-table estimate.
     left = np.cumprod(1 - done / np.maximum(lasted - cut / 2, 0.5), 1)
     return lasted[:, :1] * -np.diff(left, axis=1, prepend=1.0)
 

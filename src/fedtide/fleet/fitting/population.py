@@ -59,8 +59,8 @@ def population(pairs: Pairs, round_hours: float, seed: int = 0) -> FittedPopulat
         point, _ = _climb(few, point, weak, free, round_hours)
     point, grids = _climb(some, point, weak, free, round_hours)
     covariance = _covariance(grids, point, weak, free)
-    # Sigma points of the fit's error: intervals of devices that treat the population as known
-    # are too narrow.
+    # Intervals of devices that treat the population as known are too narrow. These points have the mean and the
+    # covariance of the fit (sigma points; Julier and Uhlmann, Proc. IEEE 2004).
     scale, turn = np.linalg.eigh(covariance[:free, :free])
     moves = (turn * np.sqrt(np.maximum(scale, 0) * free)).T
     around = (np.r_[point[:free] + sign * move, point[free:]] for move in moves for sign in (1, -1))
@@ -158,6 +158,7 @@ def _covariance(
         information[2, 2] = 1 / weak[1][2] ** 2
     if movers < LEAST:  # too few squared scores for the sandwich: the model's errors
         spread = information
+    # White, "Maximum likelihood estimation of misspecified models", Econometrica 1982.
     inverse = np.linalg.inv(information)
     covariance = np.zeros((5, 5))
     covariance[:free, :free] = inverse @ spread @ inverse

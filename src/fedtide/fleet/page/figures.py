@@ -16,22 +16,8 @@ from fedtide.fleet.diagnosis.findings import NumberFigure, RecordedCurve, Recurr
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.page.words import hours, judged, share
 from fedtide.fleet.slots import DAY, HERE, UNKNOWN
+from fedtide.report import picture
 from fedtide.report.maps import evenly
-from fedtide.report.picture import (
-    COLUMNS,
-    INCLUDED,
-    PERCENT,
-    ROWS,
-    Picture,
-    draw_legend,
-    fixed_ticks,
-    grid,
-    level_lines,
-    panels,
-    picture,
-    pixel_map,
-    ticks,
-)
 from fedtide.report.svg import INK, colour
 from fedtide.text import count
 
@@ -44,7 +30,7 @@ _UNKNOWN = "#97a1ab"  # visible on white and on black
 _HOURS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
-def devices(model: FleetModel) -> Picture | None:
+def devices(model: FleetModel) -> picture.Picture | None:
     """π against λ, with 95 % intervals."""
     table = model.devices.filter(pl.col("here") > 0)
     if table.is_empty():
@@ -79,18 +65,18 @@ def devices(model: FleetModel) -> Picture | None:
             axes.plot(x, y, marker, color=colour(index), ms=4 if total > 60 else 5.5, mew=0, alpha=0.9)
         axes.set_xlim(0, 1 if table["availability_high"].to_numpy().max() > 0.8 else None)
         axes.set_ylim(np.floor(10 * table["correlation_low"].to_numpy().min()) / 10, 1)
-        ticks(axes.xaxis, 5, PERCENT)
-        grid(axes)
+        picture.ticks(axes.xaxis, 5, picture.PERCENT)
+        picture.grid(axes)
         axes.set_xlabel("Availability π")
         axes.set_ylabel("Correlation to the next round, λ")
         if len(groups) > 1:
             handles = [Line2D([], [], color=colour(i), marker=m, ms=6, lw=0, label=k) for k, m, i, _ in groups]
-            draw_legend(figure, handles, narrow)
+            picture.draw_legend(figure, handles, narrow)
 
-    return picture("devices", f"Availability against persistence. {text}.", caption, (400, 330), paint)
+    return picture.picture("devices", f"Availability against persistence. {text}.", caption, (400, 330), paint)
 
 
-def differences(model: FleetModel) -> Picture | None:
+def differences(model: FleetModel) -> picture.Picture | None:
     """How π and the relaxation time differ between devices, with the fitted distributions."""
     known = judged(model)
     regular = model.devices.filter(pl.col("kind") == "regular")
@@ -111,13 +97,13 @@ def differences(model: FleetModel) -> Picture | None:
     pi, tau = known["availability"].to_numpy(), np.maximum(regular["hours"].to_numpy(), 1e-3)
 
     def paint(figure: Figure, narrow: bool):
-        left, right = panels(figure, 2, 1 if narrow else 2)
+        left, right = picture.panels(figure, 2, 1 if narrow else 2)
         edges = np.linspace(0, min(1, max(0.2, 1.1 * pi.max(), stats.beta.ppf(0.99, a, b))), 25)
         _bars(left, pi, edges)
         x = np.linspace(edges[0], edges[-1], 200)[1:-1]
         left.plot(x, stats.beta.pdf(x, a, b) * np.diff(edges)[0], color=INK, lw=1.5)
         left.set_xlim(edges[0], edges[-1])
-        ticks(left.xaxis, 5, PERCENT)
+        picture.ticks(left.xaxis, 5, picture.PERCENT)
         left.set_title("Availability π", loc="left")
         low = min(tau.min(), middle * np.exp(-2.5 * sigma))
         edges = np.geomspace(low, max(tau.max(), middle * np.exp(2.5 * sigma)) * 1.001, 25)
@@ -126,16 +112,16 @@ def differences(model: FleetModel) -> Picture | None:
         line = stats.norm.pdf(np.log(x), np.log(middle), max(sigma, 1e-3)) * np.diff(np.log(edges))[0]
         right.plot(x, line, color=INK, lw=1.5)
         right.set_xscale("log")
-        fixed_ticks(right.xaxis, _HOURS, HOURS)
+        picture.fixed_ticks(right.xaxis, _HOURS, HOURS)
         right.set_title("Relaxation time", loc="left")
         for axes in (left, right):
-            level_lines(axes, 4, PERCENT)
+            picture.level_lines(axes, 4, picture.PERCENT)
             axes.set_ylim(bottom=0)
         left.set_ylabel("Share of devices")
         handles = [Patch(color=colour(0), alpha=0.55, label="devices"), Line2D([], [], color=INK, label="fitted")]
-        draw_legend(figure, handles, narrow)
+        picture.draw_legend(figure, handles, narrow)
 
-    return picture("differences", alt, caption, (250, 430), paint)
+    return picture.picture("differences", alt, caption, (250, 430), paint)
 
 
 def _bars(axes: Axes, values: np.ndarray, edges: np.ndarray) -> None:
@@ -143,11 +129,11 @@ def _bars(axes: Axes, values: np.ndarray, edges: np.ndarray) -> None:
     axes.bar(edges[:-1], height / len(values), np.diff(edges), align="edge", color=colour(0), alpha=0.55, lw=0)
 
 
-def presence(model: FleetModel) -> Picture:
+def presence(model: FleetModel) -> picture.Picture:
     """Devices × rounds: available, unavailable, not observed."""
     rounds, total = model.record.shape
     order = np.argsort(-model.devices["availability"].to_numpy(), kind="stable")
-    rows, columns = order[evenly(total, ROWS)], evenly(rounds, COLUMNS)
+    rows, columns = order[evenly(total, picture.ROWS)], evenly(rounds, picture.COLUMNS)
     state = model.record[np.ix_(columns, rows)].T
     left_out = [f"{len(rows):,} of {total:,} devices"] if len(rows) < total else []
     left_out += [f"{len(columns):,} of {rounds:,} rounds"] if len(columns) < rounds else []
@@ -162,20 +148,20 @@ def presence(model: FleetModel) -> Picture:
 
     def paint(figure: Figure, narrow: bool):
         axes = figure.subplots()
-        layers = [(state == HERE, INCLUDED, 255), (state == UNKNOWN, _UNKNOWN, 90)]
-        pixel_map(axes, layers, (0, rounds * model.round_seconds / DAY, len(rows), 0))
+        layers = [(state == HERE, picture.INCLUDED, 255), (state == UNKNOWN, _UNKNOWN, 90)]
+        picture.pixel_map(axes, layers, (0, rounds * model.round_seconds / DAY, len(rows), 0))
         axes.set_yticks([])
         axes.set_ylabel("Devices")
         over_days(axes, model, 3 if narrow else 8)
         handles = [
-            Patch(color=INCLUDED, label="available"),
+            Patch(color=picture.INCLUDED, label="available"),
             Patch(facecolor="none", edgecolor=INK, lw=0.6, label="unavailable"),
             Patch(facecolor=_UNKNOWN, alpha=0.4, label="not observed"),
         ]
-        draw_legend(figure, handles, narrow)
+        picture.draw_legend(figure, handles, narrow)
 
     few = min(1.0, 0.45 + len(rows) / 100)
-    return picture("presence", alt, caption, (340 * few + 30, 280 * few + 30), paint)
+    return picture.picture("presence", alt, caption, (340 * few + 30, 280 * few + 30), paint)
 
 
 def over_days(axes: Axes, model: FleetModel, most: int) -> None:
@@ -220,7 +206,7 @@ def banded(axes: Axes, x: np.ndarray, curve: RecordedCurve | RecurrenceFigure | 
     axes.fill_between(x, curve.low, curve.high, color=INK, alpha=0.16, lw=0)
     axes.plot(x, curve.middle, color=INK, lw=1.1, ls=(0, (4, 2)), alpha=0.75)
     axes.plot(x, curve.recorded, color=colour(0), lw=1.9)
-    grid(axes, "y")
+    picture.grid(axes, "y")
 
 
 def legend(figure: Figure, narrow: bool, band: str, middle: str) -> None:
@@ -230,4 +216,4 @@ def legend(figure: Figure, narrow: bool, band: str, middle: str) -> None:
         Line2D([], [], color=INK, lw=1.1, ls=(0, (4, 2)), alpha=0.75, label=middle),
         Patch(color=INK, alpha=0.16, lw=0, label=band),
     ]
-    draw_legend(figure, handles, narrow)
+    picture.draw_legend(figure, handles, narrow)

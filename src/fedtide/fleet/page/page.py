@@ -9,6 +9,7 @@ import polars as pl
 
 from fedtide import text
 from fedtide.fleet.advice import advice_in_words
+from fedtide.fleet.diagnosis.diagnose import too_little
 from fedtide.fleet.diagnosis.findings import Diagnosis
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.page import clock, figures, findings, words
@@ -30,7 +31,7 @@ def render(model: FleetModel, diagnosis: Diagnosis, advice: pl.DataFrame, about:
     }
     rounds, devices = model.record.shape
     folder = str(about.get("folder") or "my-fleet")
-    reasons = {found.sentence if found.holds is None else "" for found in diagnosis.findings}
+    silent = bool(diagnosis.findings) and too_little(rounds, diagnosis.devices) is not None
     return page(
         "fedtide.fleet.page",
         "fleet.html",
@@ -51,8 +52,7 @@ def render(model: FleetModel, diagnosis: Diagnosis, advice: pl.DataFrame, about:
         members=lambda cluster: _names(model.devices[list(cluster.members)]),
         least=words.judged(model).sort("availability", "device").head(_MOST_LISTED).to_dicts(),
         diagnosis=diagnosis,
-        # Why the record cannot say anything, where that is one reason for all questions.
-        silent=reasons.pop() if len(reasons) == 1 else "",
+        silent=diagnosis.findings[0].sentence if silent else "",  # one reason for all questions
         advice=advice.to_dicts(),
         advised=advice_in_words(advice) if advice.height else [],
         folder=shlex.quote(folder),

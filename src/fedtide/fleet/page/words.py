@@ -7,10 +7,9 @@ import polars as pl
 
 from fedtide.fleet.diagnosis.findings import Check, Diagnosis, Finding
 from fedtide.fleet.diagnosis.resemblance import STATISTICS
-from fedtide.fleet.diagnosis.words import decimal
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.process.waves import RANGE
-from fedtide.text import NOTHING, count, duration, listed, percent
+from fedtide.text import NOTHING, count, decimal, duration, listed, percent
 
 KINDS = {
     "regular": "available at some times and unavailable at others",
@@ -66,10 +65,6 @@ def hours(value: float) -> str:
 def share(value: float) -> str:
     """A share in percent, with a decimal where it would be 0% or 100% otherwise."""
     return percent(value, 1 if 0 < value < 0.01 or 0.99 < value < 1 else 0)
-
-
-def known(value: float | None, form: str) -> str:
-    return NOTHING if value is None else format(value, form).replace("-", "−")
 
 
 def judged(model: FleetModel) -> pl.DataFrame:
@@ -233,16 +228,19 @@ def same_days(model: FleetModel) -> bool:
 
 def figure_of(check: Check, value: float) -> str:
     """A number of a check, with its unit."""
-    unit = STATISTICS[check.name].unit
-    if unit == "share":
-        return percent(value)
-    return f"{value:.3g} h" if unit == "hours" else decimal(value)
+    return _number(check, value) + {"share": "%", "hours": " h", "number": ""}[STATISTICS[check.name].unit]
 
 
 def band_of(check: Check) -> str:
     """4 to 4.5 h."""
-    low, high = figure_of(check, check.low), figure_of(check, check.high)
-    return f"{low.removesuffix('%').removesuffix(' h')} to {high}"
+    return f"{_number(check, check.low)} to {figure_of(check, check.high)}"
+
+
+def _number(check: Check, value: float) -> str:
+    unit = STATISTICS[check.name].unit
+    if unit == "share":
+        return f"{100 * value:.1f}"
+    return f"{value:.3g}" if unit == "hours" else decimal(value)
 
 
 def generator(diagnosis: Diagnosis) -> str:

@@ -73,7 +73,7 @@ def _steepest(share: np.ndarray, slope: np.ndarray) -> tuple[float, float]:
 
 def bisection(low: float, high: float, further: Callable[[float], bool]) -> float:
     """Where `further` becomes false, or the nearer end."""
-    # SciPy's root finders need a change of sign; here an end of the range is the answer if there is none.
+    # SciPy's root finders need a change of sign; here, and in `law`, an end of the range is the answer without one.
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if further(middle) else (low, middle)
@@ -94,7 +94,7 @@ def weighed(xp: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
 
 def _scaled(edges: np.ndarray, share: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """[N] the factor of the lengths that gives these means."""
-    # A bisection of all devices at once, on a logarithmic scale: a scalar root finder would need a loop.
+    # By bisection: for a mean of one round there is no change of sign, which SciPy's find_root needs.
     low, high = np.full(len(mean), 1e-9), mean / edges[0]
     for _ in range(100):
         middle = np.sqrt(low * high)
@@ -111,6 +111,7 @@ def lasting(xp: Any, low: Any, high: Any, scale: Any, place: Any, up: Any) -> An
 
 def left(xp: Any, low: Any, high: Any, place: Any, up: Any, ahead: Any) -> Any:
     """Remaining rounds, with the current one, of runs in progress at a random time (length-biased)."""
+    # A random time falls into a run in proportion to its length, and anywhere within it (Cox, "Renewal theory", 1962).
     one, under, total = weighed(xp, low, high)
     length = xp.clip(one + place * total - under, 1, _FOREVER)
     short = xp.floor(length)

@@ -1,5 +1,6 @@
 """The hour that occurs twice, where clocks are set back and times are written without an offset."""
 
+from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -81,9 +82,6 @@ def _repeated(zone: str, first: int, last: int) -> list[tuple[int, int]]:
     for at in range(low, high, _DAY):
         before, after = offset(at), offset(at + _DAY)
         if after < before:
-            begin, end = at, at + _DAY
-            while end - begin > 1:
-                middle = (begin + end) // 2
-                begin, end = (middle, end) if offset(middle) == before else (begin, middle)
-            found.append((end - (before - after), before - after))
+            turn = bisect_left(range(at, at + _DAY), True, key=lambda ms: offset(ms) != before)
+            found.append((at + turn - (before - after), before - after))
     return found

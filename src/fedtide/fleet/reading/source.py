@@ -106,9 +106,8 @@ def _open_file(path: Path) -> SourceTable | Matrices:
         raise FedtideError(f"{path}: empty")
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
-            raise FedtideError(
-                f"{path}: {kind}is not supported; use CSV or JSON lines as UTF-8 (gz or not), or Parquet"
-            )
+            allowed = "CSV or JSON lines as UTF-8 (gz or not), or Parquet"
+            raise FedtideError(f"{path}: {kind} is not supported; use {allowed}")
     if head.startswith(b"PAR1"):
         return _typed(path.name, pl.scan_parquet(path))
     if head.startswith(b"\x93NUMPY"):

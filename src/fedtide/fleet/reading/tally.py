@@ -75,3 +75,8 @@ class Tally:
     def nothing_left(self) -> NoReturn:
         kinds = "; ".join(f"{issue.count} {issue.kind}" for issue in self.issues() if issue.done == LEFT_OUT)
         self.fail(f"none of its {self.rows} rows can be used" + (f" ({kinds})" if kinds else ""))
+
+
+def lasting(ms: int) -> str:
+    """A measured length of time: `1.5 hours`, from two days on `2.25 days`."""
+    return f"{ms / 86_400_000:.3g} days" if ms >= 172_800_000 else f"{ms / 3_600_000:.3g} hours"

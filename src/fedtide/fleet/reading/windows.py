@@ -9,7 +9,7 @@ from fedtide.fleet.reading.columns import check_types, find_columns
 from fedtide.fleet.reading.rows import OPEN, Names, RowFormat, Rows, read_rows
 from fedtide.fleet.reading.source import Matrices, open_source
 from fedtide.fleet.reading.spans import Spans, merge
-from fedtide.fleet.reading.tally import EXAMPLES, LEFT_OUT, Tally
+from fedtide.fleet.reading.tally import EXAMPLES, LEFT_OUT, Tally, lasting
 from fedtide.fleet.reading.times import LogClock, Times, settle
 
 
@@ -71,7 +71,8 @@ def with_window(rows: Rows, given: Spans, names: Names, tally: Tally) -> Rows:
     if len(rows.device):
         log, windows = last_moment(rows) - int(rows.start.min()), int(given.end.max() - given.start.min())
         if windows > 10 * log > 0:
-            tally.note(f"The windows span {_hours(windows)}, the log {_hours(log)}: are both in the same unit of time?")
+            lengths = f"The windows span {lasting(windows)}, the log {lasting(log)}"
+            tally.note(f"{lengths}: are both in the same unit of time?")
     return rows
 
 
@@ -104,7 +105,3 @@ def close_ends(rows: Rows, given: Spans | None, names: Names, tally: Tally) -> R
     kept = still & ~early & ~late
     tally.mark("rows without an end (still available)", kept, "assumed available until the log ends", show)
     return rows._replace(end=end).only(~early & ~late)
-
-
-def _hours(ms: int) -> str:
-    return f"{ms / 86_400_000:.3g} days" if ms >= 172_800_000 else f"{ms / 3_600_000:.3g} hours"

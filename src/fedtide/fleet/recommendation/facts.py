@@ -6,18 +6,8 @@ import polars as pl
 
 from fedtide import methods, summaries
 from fedtide.fleet.model import FleetModel
+from fedtide.fleet.recommendation import findings
 from fedtide.fleet.recommendation import scenarios as fleets
-from fedtide.fleet.recommendation.findings import (
-    Candidate,
-    Device,
-    Ended,
-    Findings,
-    Otherwise,
-    Outcome,
-    Relaxed,
-    Shorter,
-    TrainedProblem,
-)
 from fedtide.fleet.recommendation.limits import Burden, Constraints, burden, refusal
 from fedtide.fleet.recommendation.runs import GENERATED, HORIZONS, RECORDED, Runs, TunedMethods
 from fedtide.fleet.recommendation.task import ComparisonTask
@@ -34,7 +24,7 @@ def facts_of(
     margin: float,
     parameters: int,
     wanted: Sequence[fleets.Scenario],
-) -> Findings:
+) -> findings.Findings:
     """The whole answer but its configuration."""
     run, ends = job.config.run, Ends(runs.ends, summaries.metric(runs.rounds), margin)
     burdens = {}
@@ -49,10 +39,10 @@ def facts_of(
         among = [m for m in ends.methods if m not in refused and m not in verdict.below_floor] or [reference]
         for share in HORIZONS:
             if case := against(ends, among, reference, RECORDED, share):
-                horizons.append(Shorter(share, max(1, round(share * run.rounds)), case))
+                horizons.append(findings.Shorter(share, max(1, round(share * run.rounds)), case))
         for scenario in wanted:
             if case := against(ends, among, reference, scenario.name):
-                others.append(Otherwise(scenario.name, scenario.words, case))
+                others.append(findings.Otherwise(scenario.name, scenario.words, case))
         relaxed = list(_relaxed(ends, burdens, constraints, verdict, reference))
     outcomes = {outcome.method: outcome for outcome in tuned.tuning.outcomes}
     candidates = []
@@ -60,13 +50,13 @@ def facts_of(
         name, chosen = tuned.methods[label].name, outcomes[label].chosen
         recorded, generated = (_ended(ends, label, setting, reference) for setting in (RECORDED, GENERATED))
         candidates.append(
-            Candidate(
+            findings.Candidate(
                 label, name, methods.find(name).summary, chosen.values if chosen else {}, runs.facts[label],
                 burdens[label], refused.get(label), ends.diverged(label), recorded, generated,
                 "excluded" if label in refused else _outcome(ends, label, verdict),
             )
         )  # fmt: skip
-    return Findings(
+    return findings.Findings(
         kind=ends.kind,
         rounds=run.rounds,
         seeds=job.seeds,
@@ -75,7 +65,7 @@ def facts_of(
         evaluate_every=run.evaluate_every,
         history=run.history,
         fleet=fleets.described(model, job.chosen),
-        problem=TrainedProblem(job.config.problem.name, job.stand_in, runs.parameters, parameters),
+        problem=findings.TrainedProblem(job.config.problem.name, job.stand_in, runs.parameters, parameters),
         constraints=constraints,
         margin=margin,
         verdict=verdict,
@@ -96,7 +86,7 @@ def _refused(burdens: dict[str, Burden], limits: Constraints) -> dict[str, str]:
     return {label: why for label, asked in burdens.items() if (why := refusal(asked, limits)) is not None}
 
 
-def _outcome(ends: Ends, label: str, verdict: Verdict) -> Outcome:
+def _outcome(ends: Ends, label: str, verdict: Verdict) -> findings.Outcome:
     """The verdict on a method that the constraints allow."""
     recommended = verdict.recommended
     if ends.diverged(label):
@@ -118,18 +108,18 @@ def _outcome(ends: Ends, label: str, verdict: Verdict) -> Outcome:
     return "not significantly different" if unclear else "equivalent"
 
 
-def _ended(ends: Ends, label: str, setting: str, reference: str | None) -> Ended:
+def _ended(ends: Ends, label: str, setting: str, reference: str | None) -> findings.Ended:
     final, worst = (ends.value(label, setting, column=column) for column in ("final", "worst_decile"))
     if reference is None:
-        return Ended(final, worst, None, None)
+        return findings.Ended(final, worst, None, None)
     kinder = ends.difference(label, reference, setting, column="worst_decile")
     gap = ends.difference(label, reference, setting)
-    return Ended(final, worst, None if kinder.mean is None else kinder, gap)
+    return findings.Ended(final, worst, None if kinder.mean is None else kinder, gap)
 
 
 def _relaxed(
     ends: Ends, burdens: dict[str, Burden], limits: Constraints, verdict: Verdict, reference: str
-) -> Iterator[Relaxed]:
+) -> Iterator[findings.Relaxed]:
     """For each constraint: the methods that could be used without it, and the gain of the best of them."""
     refused = _refused(burdens, limits)
     for name, limit in limits._asdict().items():
@@ -141,11 +131,11 @@ def _relaxed(
         among = [method for method in ends.methods if method in freed]
         if case := against(ends, among, reference, RECORDED):
             case = case._replace(changes=ends.gains(case.best, reference, RECORDED))
-            yield Relaxed(name, among, case, ends.inconclusive(case.best, reference, RECORDED))
+            yield findings.Relaxed(name, among, case, ends.inconclusive(case.best, reference, RECORDED))
 
 
-def _served_worst(runs: Runs, reference: str | None) -> list[Device]:
+def _served_worst(runs: Runs, reference: str | None) -> list[findings.Device]:
     """The worst-served tenth of the devices under the reference, on the record."""
     own = runs.devices.filter(pl.col("method").eq_missing(reference), pl.col("accuracy").is_finite())
     table = own.sort("accuracy", "client").head(-(-own.height // 10))
-    return [Device(*row) for row in table.select(Device._fields).iter_rows()]
+    return [findings.Device(*row) for row in table.select(findings.Device._fields).iter_rows()]

@@ -1,7 +1,8 @@
-"""The results of a recommendation, and `plain`, which turns them into the data of recommendation.json."""
+"""The results of a recommendation, and the `fields` of each in recommendation.json."""
 
 from typing import Any, Literal, NamedTuple
 
+from fedtide.fleet.diagnosis.findings import named
 from fedtide.fleet.recommendation.limits import Burden, Constraints
 from fedtide.fleet.recommendation.scenarios import Described
 from fedtide.fleet.recommendation.verdict import CaseVerdict, Verdict
@@ -128,18 +129,17 @@ class Findings(NamedTuple):
         return share if self.kind == "accuracy" else share * abs(self.of(self.verdict.best).recorded.final.mean or 0.0)
 
 
-def plain(value: Any) -> Any:
-    """Typed results as dictionaries, in their order; cases and burdens are merged into what holds them."""
-    if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
-    if isinstance(value, Facts):
-        return {key: getattr(value, key) for key in ("extra_up", "extra_down", "server_memory", "client_memory")}
-    if not hasattr(value, "_asdict"):
-        return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+def fields(value: Any) -> dict[str, Any] | None:
+    """What recommendation.json holds of a result; cases and burdens are merged into what holds them."""
+    match value:
+        case Facts():
+            return {key: getattr(value, key) for key in ("extra_up", "extra_down", "server_memory", "client_memory")}
+        case Ended(final, worst, worst_difference, difference):
+            tenth = {"worst_decile": worst.mean, "worst_low": worst.low, "worst_high": worst.high}
+            return final._asdict() | tenth | {"worst_difference": worst_difference, "difference": difference}
+        case Verdict():
+            return value._asdict() | {"reference": value.reference}
     data: dict[str, Any] = {}
-    for key, one in value._asdict().items():
-        data |= plain(one) if isinstance(one, CaseVerdict | Burden) else {key: plain(one)}
-    if isinstance(value, Ended):
-        worst = zip(("worst_decile", "worst_low", "worst_high"), data.pop("worst").values(), strict=True)
-        return data.pop("final") | dict(worst) | data
-    return data | {"reference": value.reference} if isinstance(value, Verdict) else data
+    for key, one in (named(value) or {}).items():
+        data |= one._asdict() if isinstance(one, CaseVerdict | Burden) else {key: one}
+    return data or None

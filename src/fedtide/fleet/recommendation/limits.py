@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from fedtide.errors import number, whole
 from fedtide.methods import Facts
-from fedtide.text import count
+from fedtide.text import count, readable
 
 _BYTES = 4  # a parameter travels and is kept as a 32-bit float
 _SCALAR = 8
@@ -48,7 +48,7 @@ def burden(facts: Facts, parameters: int, devices: int, clusters: int = 0) -> Bu
     rows = {"N": devices, "K": clusters, "": 0}[facts.server_rows]
     server = (facts.server_models + rows) * parameters * _BYTES + facts.server_scalars * devices * _SCALAR
     client = facts.client_models * parameters * _BYTES + facts.client_scalars * _SCALAR
-    extra = sum(sent != "–" for sent in (facts.extra_up, facts.extra_down))
+    extra = (facts.extra_up != Facts.extra_up) + (facts.extra_down != Facts.extra_down)  # the default: none
     return Burden(extra, client, server)
 
 
@@ -65,14 +65,6 @@ def refusal(asked: Burden, limits: Constraints) -> str | None:
         allowed = limits.extra_messages or "none"
         return f"It sends {count(asked.extra_messages, 'extra message')} per client per round; allowed: {allowed}."
     return None
-
-
-def readable(size: float, digits: int = 3) -> str:
-    """`2.4 kB`, `20 MB`: powers of 1000."""
-    power = 0
-    while size >= 999.5 and power < 4:
-        size, power = size / 1000, power + 1
-    return f"{size:.{digits}g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def readable_pair(size: float, other: float) -> tuple[str, str]:

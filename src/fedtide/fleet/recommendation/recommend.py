@@ -12,10 +12,11 @@ import polars as pl
 from fedtide.availability import Process
 from fedtide.errors import number, require, whole
 from fedtide.files import atomic, write_text
+from fedtide.fleet.diagnosis.findings import plain
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.recommendation import scenarios as fleets
 from fedtide.fleet.recommendation.facts import facts_of
-from fedtide.fleet.recommendation.findings import Findings, plain
+from fedtide.fleet.recommendation.findings import Findings, fields
 from fedtide.fleet.recommendation.limits import Constraints
 from fedtide.fleet.recommendation.page import page, words
 from fedtide.fleet.recommendation.runs import GENERATED, RECORDED, draw, evaluated, tune_all
@@ -44,7 +45,7 @@ class Recommendation:
     @property
     def about(self) -> dict[str, Any]:
         """The answer as plain data: what recommendation.json holds."""
-        return plain(self.findings)
+        return plain(self.findings, fields)
 
     @property
     def recommended(self) -> str | None:
@@ -155,7 +156,7 @@ def recommend(
     known = known.with_columns(client=pl.int_range(pl.len(), dtype=pl.Int64))
     runs = runs._replace(devices=runs.devices.join(known, on="client"))
     findings = facts_of(fleet, job, tuned, runs, constraints, margin, parameters or runs.parameters, wanted)
-    config = configuration(job, findings, tuned.choices)
+    config = configuration(job, findings, tuned.choices, " ".join(words.answer(findings)))
     findings = findings._replace(command=command, config=config, seconds=round(time.monotonic() - begun, 1))
     return Recommendation(findings, part, runs.ends, runs.rounds, runs.devices, tuned.tuning.trials)
 

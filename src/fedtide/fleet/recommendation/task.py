@@ -13,7 +13,6 @@ from fedtide.experiments.place import Place
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.recommendation import scenarios as fleets
 from fedtide.fleet.recommendation.findings import Findings
-from fedtide.fleet.recommendation.page.words import answer
 from fedtide.tuning.tune import chosen_toml
 
 CANDIDATES = ("fedavg", "unbiased", "fedau", "ca_fed", "mifa", "scaffold", "fedawe", "most_available")
@@ -52,7 +51,7 @@ def task(
     seed: int,
 ) -> ComparisonTask:
     """Builds the problem for the fleet's devices, and the candidates."""
-    written, source, folder, own = _written(problem)
+    written, source, folder, own = _tables(problem)
     run, tune = dict(written.get("run", {})), dict(written.get("tune", {}))
     run["rounds"] = whole("rounds", run.get("rounds", ROUNDS) if rounds is None else rounds, 1)
     count = run.get("seeds", SEEDS) if seeds is None else whole("seeds", seeds, 1)
@@ -76,7 +75,7 @@ def task(
     return ComparisonTask(config, experiment, chosen, run["seeds"], problem is None, own is None)
 
 
-class _Written(NamedTuple):
+class _ProblemTables(NamedTuple):
     """The problem and options as the tables of a configuration."""
 
     tables: dict[str, Any]
@@ -85,23 +84,23 @@ class _Written(NamedTuple):
     own: Any = None  # a problem given in Python
 
 
-def _written(problem: Any) -> _Written:
+def _tables(problem: Any) -> _ProblemTables:
     if problem is None:
-        return _Written({"problem": dict(STAND_IN), "local": dict(STAND_IN_LOCAL)})
+        return _ProblemTables({"problem": dict(STAND_IN), "local": dict(STAND_IN_LOCAL)})
     if isinstance(problem, Mapping):
-        return _Written({"problem": dict(problem)})
+        return _ProblemTables({"problem": dict(problem)})
     if isinstance(problem, Path) or (isinstance(problem, str) and problem.endswith(".toml")):
         path = Path(problem)
         place = Place(str(path))
         tables = parsed(read(path), place)
         if not isinstance(tables.get("problem"), dict):
             raise place.key("problem").error("missing; must be a table with the name of a problem and its arguments")
-        return _Written(tables, str(path), path.parent)
+        return _ProblemTables(tables, str(path), path.parent)
     if isinstance(problem, str):
         problems.find(problem)
-        return _Written({"problem": {"name": problem}})
+        return _ProblemTables({"problem": {"name": problem}})
     if all(hasattr(problem, name) for name in ("sizes", "importance", "init", "evaluate")):
-        return _Written({"problem": {"name": _OWN}}, own=problem)
+        return _ProblemTables({"problem": {"name": _OWN}}, own=problem)
     raise InvalidInput("problem", problem, "the name of a built-in problem, a table, a .toml file, or a problem")
 
 
@@ -114,8 +113,8 @@ def _candidates(methods: Sequence[str | Mapping[str, Any]]) -> list[dict[str, An
     return tables
 
 
-def configuration(job: ComparisonTask, findings: Findings, choices: Mapping[str, MethodChoice]) -> str:
-    """TOML for `fedtide run`: the recommended method as tuned, then the comparable ones."""
+def configuration(job: ComparisonTask, findings: Findings, choices: Mapping[str, MethodChoice], sentence: str) -> str:
+    """TOML for `fedtide run`: the answer as a comment, the recommended method as tuned, then the comparable ones."""
     verdict = findings.verdict
 
     def comment(label: str) -> str:
@@ -131,7 +130,7 @@ def configuration(job: ComparisonTask, findings: Findings, choices: Mapping[str,
     tables = located(job.config)
     tables["availability"] = {"name": "fleet", "path": SIMULATED}  # add recorded = true to replay the log itself
     tables = {key: tables[key] for key in ("title", "problem", "availability", "run", "local") if key in tables}
-    head = [" ".join(answer(findings))]
+    head = [sentence]
     if not job.writable:
         del tables["problem"]
         head.append("The problem was given in Python: add [problem], or run this in Python.")

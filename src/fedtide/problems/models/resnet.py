@@ -10,17 +10,8 @@ from jax import Array
 from jax.nn import relu
 
 from fedtide.errors import require
+from fedtide.problems.models import layers
 from fedtide.problems.models.base import Compute, Model
-from fedtide.problems.models.layers import (
-    check_classes,
-    convolution,
-    dense,
-    group_norm,
-    image_shape,
-    on_images,
-    pool,
-    uniform_layer,
-)
 from fedtide.types import Params
 
 _GROUPS = 32
@@ -37,8 +28,8 @@ def resnet9(inputs: tuple[int, ...], classes: int, width: int = 64, compute: Com
 
     Reference: Page, "How to train your ResNet", 2018.
     """
-    shape = image_shape(inputs)
-    check_classes(classes)
+    shape = layers.image_shape(inputs)
+    layers.check_classes(classes)
     require(min(shape[:2]) >= 8, "inputs", inputs, "8 × 8 or more")
     require(width >= 1, "width", width, "1 or more")
     sizes = {
@@ -57,21 +48,23 @@ def resnet9(inputs: tuple[int, ...], classes: int, width: int = 64, compute: Com
         params = {}
         for k, (name, (outputs, before)) in zip(keys, sizes.items(), strict=False):
             norm = {"weight": jnp.ones(outputs), "bias": jnp.zeros(outputs)}
-            params[name] = {"conv": uniform_layer(k, (outputs, before, 3, 3), bias=False), "norm": norm}
-        return {**params, "dense": uniform_layer(keys[-1], (classes, 8 * width))}
+            params[name] = {"conv": layers.uniform_layer(k, (outputs, before, 3, 3), bias=False), "norm": norm}
+        return {**params, "dense": layers.uniform_layer(keys[-1], (classes, 8 * width))}
 
     def forward(params: Any, x: Array) -> Array:
         def layer(name: str, x: Array) -> Array:
             own = params[name]
-            return group_norm(own["norm"], convolution(own["conv"], x, 1), math.gcd(_GROUPS, sizes[name][0]))
+            return layers.group_norm(
+                own["norm"], layers.convolution(own["conv"], x, 1), math.gcd(_GROUPS, sizes[name][0])
+            )
 
         x = relu(layer("prep", x))
-        x = relu(pool(layer("layer1", x)))  # ReLU is monotone: pooling before it gives the same result
+        x = relu(layers.pool(layer("layer1", x)))  # ReLU is monotone: pooling before it gives the same result
         x = x + relu(layer("residual1b", relu(layer("residual1a", x))))
-        x = relu(pool(layer("layer2", x)))
-        x = relu(pool(layer("layer3", x)))
+        x = relu(layers.pool(layer("layer2", x)))
+        x = relu(layers.pool(layer("layer3", x)))
         x = x + relu(layer("residual3b", relu(layer("residual3a", x))))
-        return dense(params["dense"], x.max(axis=(1, 2)), jnp.promote_types(x.dtype, jnp.float32))
+        return layers.dense(params["dense"], x.max(axis=(1, 2)), jnp.promote_types(x.dtype, jnp.float32))
 
     widest = 9 * width * shape[0] * shape[1]
-    return Model(init, on_images(forward, shape, compute, widest))
+    return Model(init, layers.on_images(forward, shape, compute, widest))

@@ -9,17 +9,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.nn import leaky_relu, relu  # PyTorch's default slope, 0.01
 
+from fedtide.problems.models import layers
 from fedtide.problems.models.base import Compute, Model
-from fedtide.problems.models.layers import (
-    add_bias,
-    check_classes,
-    convolution,
-    dense,
-    image_shape,
-    on_images,
-    pool,
-    uniform_layer,
-)
 from fedtide.types import Params
 
 _KERNEL = 5
@@ -90,8 +81,8 @@ def _network(
     padding_at: Callable[[int, int], int],
 ) -> Model:
     """Convolutions, the first `pools` of them followed by pooling, then dense layers."""
-    height, width, colours = image_shape(inputs)
-    check_classes(classes)
+    height, width, colours = layers.image_shape(inputs)
+    layers.check_classes(classes)
     convolutions, paddings, widest = [], [], 1
     for i, outputs in enumerate(channels):
         padding = padding_at(i, min(height, width))
@@ -108,18 +99,18 @@ def _network(
         shapes = {f"conv{i + 1}": shape for i, shape in enumerate(convolutions)}
         shapes |= {f"dense{i + 1}": (widths[i + 1], widths[i]) for i in range(len(widths) - 1)}
         keys = jax.random.split(key, len(shapes))
-        return {name: uniform_layer(k, shape) for k, (name, shape) in zip(keys, shapes.items(), strict=True)}
+        return {name: layers.uniform_layer(k, shape) for k, (name, shape) in zip(keys, shapes.items(), strict=True)}
 
     def forward(params: Any, x: Array) -> Array:
         for i, padding in enumerate(paddings):
             layer = params[f"conv{i + 1}"]
-            x = convolution(layer, x, padding)
+            x = layers.convolution(layer, x, padding)
             # Bias and activation are monotone: pooling before them gives the same result.
-            x = pool(x) if i < pools and min(x.shape[1:3]) > 1 else x
-            x = activation(add_bias(layer, x))
+            x = layers.pool(x) if i < pools and min(x.shape[1:3]) > 1 else x
+            x = activation(layers.add_bias(layer, x))
         x = x.reshape(-1, x.shape[-1])
         for i in range(len(hidden)):
-            x = activation(dense(params[f"dense{i + 1}"], x))
-        return dense(params[f"dense{len(widths) - 1}"], x, jnp.promote_types(x.dtype, jnp.float32))
+            x = activation(layers.dense(params[f"dense{i + 1}"], x))
+        return layers.dense(params[f"dense{len(widths) - 1}"], x, jnp.promote_types(x.dtype, jnp.float32))
 
-    return Model(init, on_images(forward, image_shape(inputs), compute, widest))
+    return Model(init, layers.on_images(forward, layers.image_shape(inputs), compute, widest))

@@ -20,11 +20,11 @@ from fedtide.report.picture import (
     with_legend,
 )
 from fedtide.report.svg import INK, colour
-from fedtide.reproduce.page.ends import number, spots_of
+from fedtide.reproduce.page.ends import spots_of
 from fedtide.reproduce.page.panels import MOST_PANELS, named, rows
 from fedtide.reproduce.results import CaseResult, Results, level
 from fedtide.reproduce.study import Study
-from fedtide.text import clean, short
+from fedtide.text import clean, number, short
 
 _MOST_CHANGES = 8  # named in the alternative text of a panel
 _PALE = {"lw": 8, "alpha": 0.28}
@@ -88,10 +88,10 @@ def _found(study: Study, case: CaseResult) -> _Best | None:
 
 def _in_words(found: _Best) -> str:
     begins = [i for i in range(len(found.best)) if i == 0 or found.best[i] != found.best[i - 1]]
-    texts = [f"{number(found.values[found.best[i]])} from round {found.rounds[i]}" for i in begins]
+    texts = [f"{number(found.values[found.best[i]], "g")} from round {found.rounds[i]}" for i in begins]
     if len(texts) > _MOST_CHANGES:
         texts = [texts[0], f"{len(texts) - 2} changes", texts[-1]]
-    last = ", ".join(number(found.values[i]) for i in np.flatnonzero(found.tied[:, -1]))
+    last = ", ".join(number(found.values[i], "g") for i in np.flatnonzero(found.tied[:, -1]))
     return f"{', '.join(texts)}; not significantly worse in the last: {last}"
 
 
@@ -108,4 +108,4 @@ def _panel(axes: Axes, found: _Best) -> None:
     grid(axes, "y")
     axes.plot([at[0]] * len(y), y, lw=0)  # the axis has all values, also those that are never best
     axes.margins(x=0.02, y=0.08)
-    fixed_ticks(axes.yaxis, y, FixedFormatter([number(value) for value in found.values]))
+    fixed_ticks(axes.yaxis, y, FixedFormatter([number(value, "g") for value in found.values]))

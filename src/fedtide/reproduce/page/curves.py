@@ -9,14 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from fedtide.report.curves import Curve, name_lines, over_rounds
-from fedtide.report.maps import evenly
 from fedtide.report.picture import PERCENT, STEPS, Picture, level_lines, panel_heights, panels, picture
 from fedtide.report.svg import colour
 from fedtide.reproduce.page.heat import selected_classes
 from fedtide.reproduce.page.panels import MOST_PANELS, PlottedMethod, legend, named, rows
 from fedtide.reproduce.results import CaseResult, Results
 from fedtide.reproduce.study import Study
-from fedtide.statistics import Metric
+from fedtide.statistics import Metric, evenly
 from fedtide.text import clean, percent, short, value
 
 _POINTS = 1200  # at most, in a figure
@@ -25,7 +24,7 @@ _MOST_BANDS = 6
 _NAMED_AT_ENDS = 9  # up to so many lines are labelled at their ends
 
 
-class _Line(NamedTuple):
+class _DrawnCurve(NamedTuple):
     row: PlottedMethod
     curve: Curve
 
@@ -103,7 +102,7 @@ def rare_classes(study: Study, results: Results) -> Picture | None:
     return picture("rare-classes", f"Line charts of accuracy by class over rounds. {ends}.", caption, heights, paint)
 
 
-def _lines(study: Study, case: CaseResult, kind: Metric) -> list[_Line]:
+def _lines(study: Study, case: CaseResult, kind: Metric) -> list[_DrawnCurve]:
     """Means over replicas, with percentiles around them.
 
     Replicas differ more than methods do. What all methods share in a replica, their median in each round, is removed
@@ -111,7 +110,7 @@ def _lines(study: Study, case: CaseResult, kind: Metric) -> list[_Line]:
     """
     at, every = np.array(case.rounds, float), rows(study, case)
     if kind == "objective":
-        return [_Line(row, _mean_curve(at, row.method.objective_curve)) for row in every]
+        return [_DrawnCurve(row, _mean_curve(at, row.method.objective_curve)) for row in every]
     known = {row.label: row.method.values("curve") for row in every}
     own = {label: case.replicas(values) for label, values in known.items() if values is not None}
     tuned = [own[row.label] for row in every if row.label in own and not row.published]
@@ -122,14 +121,14 @@ def _lines(study: Study, case: CaseResult, kind: Metric) -> list[_Line]:
         if row.label in own:
             low, high = np.quantile(own[row.label] - shared, (0.1, 0.9), axis=0) + shared.mean(axis=0)
             curve = Curve(at, own[row.label].mean(axis=0), np.clip(low, 0, 1), np.clip(high, 0, 1))
-        lines.append(_Line(row, curve))
+        lines.append(_DrawnCurve(row, curve))
     return lines
 
 
-def _class_lines(study: Study, case: CaseResult, c: int) -> list[_Line]:
+def _class_lines(study: Study, case: CaseResult, c: int) -> list[_DrawnCurve]:
     at, every = np.array(case.rounds, float), rows(study, case)
     known = [(row, row.method.classes_curve) for row in every]
-    return [_Line(row, _mean_curve(at, means[:, c])) for row, means in known if means is not None]
+    return [_DrawnCurve(row, _mean_curve(at, means[:, c])) for row, means in known if means is not None]
 
 
 def _mean_curve(at: np.ndarray, means: np.ndarray | None) -> Curve:
@@ -139,24 +138,24 @@ def _mean_curve(at: np.ndarray, means: np.ndarray | None) -> Curve:
     return Curve(at[kept], own, own, own)
 
 
-def _thin(drawn: list[list[_Line]]) -> list[list[_Line]]:
+def _thin(drawn: list[list[_DrawnCurve]]) -> list[list[_DrawnCurve]]:
     """Reduces the points per curve if there are many curves, which keeps the figure small."""
     most = int(np.clip(_POINTS // max(1, sum(map(len, drawn))), 14, 50))
 
     def thinned(curve: Curve) -> Curve:
         return Curve(*(part[evenly(len(part), most)] for part in curve)) if len(curve.round) else curve
 
-    return [[_Line(row, thinned(curve)) for row, curve in lines] for lines in drawn]
+    return [[_DrawnCurve(row, thinned(curve)) for row, curve in lines] for lines in drawn]
 
 
-def _banded(lines: list[_Line]) -> bool:
+def _banded(lines: list[_DrawnCurve]) -> bool:
     """Whether bands are drawn; the bands of many methods would overlap."""
     tuned = [curve for row, curve in lines if not row.published and len(curve.round)]
     return len(tuned) <= _MOST_BANDS and any((curve.high > curve.low).any() for curve in tuned)
 
 
 def _paint(
-    figure: Figure, columns: int, drawn: list[list[_Line]], limits: Sequence[tuple[float, float]], kind: Metric,
+    figure: Figure, columns: int, drawn: list[list[_DrawnCurve]], limits: Sequence[tuple[float, float]], kind: Metric,
     reference: str, ticks: int,
 ) -> list[Axes]:  # fmt: skip
     """Draws the panels; the line of the reference is wider."""
@@ -170,7 +169,7 @@ def _paint(
     return every
 
 
-def _panel(axes: Axes, lines: list[_Line], limits: tuple[float, float], kind: Metric, reference: str) -> None:
+def _panel(axes: Axes, lines: list[_DrawnCurve], limits: tuple[float, float], kind: Metric, reference: str) -> None:
     for row, curve in lines if _banded(lines) else ():
         if not row.published and len(curve.round):
             axes.fill_between(curve.round, curve.low, curve.high, color=colour(row.colour), alpha=0.11, lw=0)
@@ -190,7 +189,7 @@ def _panel(axes: Axes, lines: list[_Line], limits: tuple[float, float], kind: Me
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _limits(lines: list[_Line]) -> tuple[float, float]:
+def _limits(lines: list[_DrawnCurve]) -> tuple[float, float]:
     """Axis limits, which may exclude the first steep rounds and published settings that fail."""
     known = [(row, curve) for row, curve in lines if len(curve.round)]
     shown = [curve for row, curve in known if not row.published] or [curve for _, curve in known]
@@ -217,7 +216,7 @@ def _shared(limits: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [(low, high)] * len(limits) if high - low < 2 * narrowest else limits
 
 
-def _below(drawn: list[list[_Line]], limits: list[tuple[float, float]]) -> list[str]:
+def _below(drawn: list[list[_DrawnCurve]], limits: list[tuple[float, float]]) -> list[str]:
     hidden = {
         clean(row.label): curve.mean[-1]
         for lines, (low, _) in zip(drawn, limits, strict=True)
@@ -237,7 +236,7 @@ def _replicas(cases: Sequence[CaseResult]) -> str:
     return f"{runs} seeds" if runs > 1 else "one run"
 
 
-def _ends(cases: Sequence[CaseResult], drawn: list[list[_Line]], results: Results) -> str:
+def _ends(cases: Sequence[CaseResult], drawn: list[list[_DrawnCurve]], results: Results) -> str:
     kind, texts = results.metric, []
     for case, lines in zip(cases, drawn, strict=True):
         known = {row.label: case.level(row.method, results.measure) for row, _ in lines if not row.published}

@@ -8,21 +8,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FuncFormatter
 from matplotlib.transforms import ScaledTranslation
 
-from fedtide.report.picture import (
-    PERCENT,
-    POINTS_APART,
-    Picture,
-    fixed_ticks,
-    level_lines,
-    name_rows,
-    picture,
-    value_axis,
-)
+from fedtide.report import picture
 from fedtide.report.svg import INK, colour
 from fedtide.reproduce.page.panels import PlottedMethod, brief, legend, named, rows
 from fedtide.reproduce.results import CaseResult, Level, Results
 from fedtide.reproduce.study import Study
-from fedtide.text import change, clean, short, value
+from fedtide.text import change, clean, number, short, value
 
 _ROW = 19  # pixels per method
 _DECADES = 30  # axes over a larger ratio are logarithmic
@@ -35,7 +26,7 @@ class _End(NamedTuple):
     gap: Level | None  # paired difference from the reference; None for the reference itself
 
 
-def ends(study: Study, results: Results) -> Picture:
+def ends(study: Study, results: Results) -> picture.Picture:
     """Final accuracies: lines over the values of the cases, or rows of dots if cases have no values."""
     values = {case.value for case in results.cases}
     return _over_axis(study, results) if len(values) > 1 and None not in values else _dots(study, results)
@@ -58,7 +49,7 @@ def _what(results: Results) -> str:
     return "Test accuracy" if results.metric == "accuracy" else "Objective"
 
 
-def _dots(study: Study, results: Results) -> Picture:
+def _dots(study: Study, results: Results) -> picture.Picture:
     metric, who, what = results.metric, study.reference, _what(results)
     panels = [(case, _ends(study, case, results)) for case in results.cases]
     headed = len(panels) > 1
@@ -92,9 +83,9 @@ def _dots(study: Study, results: Results) -> Picture:
         names = [brief(end.row.label, 20 if narrow else 30) for _, end in rungs]
         for axes in (left, right):
             axes.set_ylim(y, 0)
-            value_axis(axes, 3 if narrow else 5)
-        name_rows(left, names, [place for place, _ in rungs])
-        name_rows(right, [], [])
+            picture.value_axis(axes, 3 if narrow else 5)
+        picture.name_rows(left, names, [place for place, _ in rungs])
+        picture.name_rows(right, [], [])
         right.axvline(0, color=INK, lw=0.9, alpha=0.6)
         for place, label in heads:
             left.text(
@@ -109,10 +100,10 @@ def _dots(study: Study, results: Results) -> Picture:
             left.set_xlim(max(left.get_xlim()[0], 0.0), min(left.get_xlim()[1], 1.005))
         _dots_of(right, gaps, lambda x: change(metric, x), zero=True)
         if metric == "accuracy":
-            left.xaxis.set_major_formatter(PERCENT)
-            right.xaxis.set_major_formatter(POINTS_APART)
+            left.xaxis.set_major_formatter(picture.PERCENT)
+            right.xaxis.set_major_formatter(picture.POINTS_APART)
 
-    return picture("ends", f"Dot charts of final results. {levels}.", caption, (y + 62,) * 2, paint)
+    return picture.picture("ends", f"Dot charts of final results. {levels}.", caption, (y + 62,) * 2, paint)
 
 
 def _dots_of(
@@ -149,12 +140,12 @@ def _reach(drawn: Sequence[tuple[PlottedMethod, Level]], zero: bool) -> tuple[fl
     return low - margin, high + margin
 
 
-class _Line(NamedTuple):
+class _Series(NamedTuple):
     row: PlottedMethod
     points: list[tuple[float, _End]]  # (position on the axis, final result)
 
 
-def _over_axis(study: Study, results: Results) -> Picture:
+def _over_axis(study: Study, results: Results) -> picture.Picture:
     metric, who, what = results.metric, study.reference, _what(results)
     lines = _lines(study, results)
     key = legend(study, [line.row for line in lines], marker="o")
@@ -183,10 +174,10 @@ def _over_axis(study: Study, results: Results) -> Picture:
         bottom.set_ylim(_reach([(end.row, end.gap) for end in every if end.gap is not None], zero=True))
         for axes in (top, bottom):
             places_below(axes, spots, narrow)
-            level_lines(axes, 4)
+            picture.level_lines(axes, 4)
         if metric == "accuracy":
-            top.yaxis.set_major_formatter(PERCENT)
-            bottom.yaxis.set_major_formatter(POINTS_APART)
+            top.yaxis.set_major_formatter(picture.PERCENT)
+            bottom.yaxis.set_major_formatter(picture.POINTS_APART)
         top.tick_params(labelbottom=False)
         top.set_ylabel(what)
         bottom.set_xlabel(study.axis)
@@ -194,14 +185,14 @@ def _over_axis(study: Study, results: Results) -> Picture:
         key.draw(figure, narrow)
 
     heights = key.heights(340, 300)
-    return picture("ends", f"Line charts of final results. {levels}.", caption, heights, paint)
+    return picture.picture("ends", f"Line charts of final results. {levels}.", caption, heights, paint)
 
 
-def _lines(study: Study, results: Results) -> list[_Line]:
-    lines: dict[str, _Line] = {}
+def _lines(study: Study, results: Results) -> list[_Series]:
+    lines: dict[str, _Series] = {}
     for case in sorted(results.cases, key=lambda case: case.value or 0.0):
         for end in _ends(study, case, results):
-            lines.setdefault(end.row.label, _Line(end.row, [])).points.append((case.value or 0.0, end))
+            lines.setdefault(end.row.label, _Series(end.row, [])).points.append((case.value or 0.0, end))
     return list(lines.values())
 
 
@@ -217,11 +208,6 @@ def _line(axes: Axes, row: PlottedMethod, points: list[tuple[float, Level]], bes
               ms=size, transform=shift)  # fmt: skip
     for place, level in () if row.published else points:
         axes.plot([place, place], level.ends, color=shade, lw=1.2, alpha=0.6, transform=shift)
-
-
-def number(x: float) -> str:
-    """The value of a case as text."""
-    return f"{x:g}".replace("-", "−")
 
 
 def spots_of(places: Sequence[float]) -> dict[float, float]:
@@ -241,6 +227,6 @@ def places_below(axes: Axes, spots: dict[float, float], narrow: bool) -> None:
     else:
         room = 0.06 * (high - low) or 1.0  # a single case
         axes.set_xlim(low - room, high + room)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x, "g")))
     if len(at) <= (6 if narrow else 9) or list(spots) != at:
-        fixed_ticks(axes.xaxis, at, FixedFormatter([number(x) for x in spots]))
+        picture.fixed_ticks(axes.xaxis, at, FixedFormatter([number(x, "g") for x in spots]))

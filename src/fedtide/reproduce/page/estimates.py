@@ -7,10 +7,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from fedtide.report.picture import Picture, draw_legend, grid, level_lines, picture, with_legend
 from fedtide.report.svg import colour
-from fedtide.reproduce.page.ends import number, places_below, spots_of
+from fedtide.reproduce.page.ends import places_below, spots_of
 from fedtide.reproduce.results import Level, Results, level
 from fedtide.reproduce.study import Study
-from fedtide.text import clean
+from fedtide.text import clean, number
 
 _NAMES = {"availability": "availability π̂", "correlation": "correlation λ̂"}
 
@@ -24,7 +24,7 @@ def estimates(study: Study, results: Results) -> Picture | None:
         return None
     axis = clean(study.axis or "case")
     errors = "; ".join(
-        f"{name}: " + ", ".join(f"{error.mean:.2g} at {number(x)}" for x, error in points)
+        f"{name}: " + ", ".join(f"{error.mean:.2g} at {number(x, "g")}" for x, error in points)
         for name, points in lines.items()
     )
     caption = (

@@ -7,21 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from fedtide.report.picture import (
-    NARROW,
-    PERCENT,
-    WIDE,
-    Picture,
-    class_colour,
-    draw_legend,
-    level_lines,
-    panel_heights,
-    panels,
-    picture,
-    pixel_map,
-    rounds_below,
-    with_legend,
-)
+from fedtide.report import picture
 from fedtide.report.svg import LIGHT, colour
 from fedtide.reproduce.page.panels import brief, named
 from fedtide.reproduce.results import Inclusion, Regions, Results
@@ -31,7 +17,7 @@ from fedtide.text import clean, percent, short
 _MOST_POINTS = 150  # samples drawn per panel
 
 
-def inclusion(study: Study, results: Results) -> Picture | None:
+def inclusion(study: Study, results: Results) -> picture.Picture | None:
     """The fraction of the available clients of each kind that is invited, over time."""
     recorded = [(case, case.inclusion) for case in results.cases if case.inclusion is not None]
     if not recorded:
@@ -57,36 +43,38 @@ def inclusion(study: Study, results: Results) -> Picture | None:
     caption = f"Fraction of the available clients of each kind that {who} invites, over rounds."
 
     names = [short(kind, 40) for kind in kinds]
-    handles = [Line2D([], [], color=class_colour(i), lw=2.2, label=name) for i, name in enumerate(names)]
+    handles = [Line2D([], [], color=picture.class_colour(i), lw=2.2, label=name) for i, name in enumerate(names)]
     layout = 3, 1 if len(shown) < 3 else 2  # columns, wide and narrow
 
     def paint(figure: Figure, narrow: bool):
         columns = layout[narrow]
-        for at, axes in enumerate(panels(figure, len(shown), columns)):
+        for at, axes in enumerate(picture.panels(figure, len(shown), columns)):
             name, record, label = shown[at]
             _invited(axes, record, label, kinds)
             axes.tick_params(labelleft=at % columns == 0)
             axes.set_title(short(name, 20 if narrow and columns > 1 else 32))
             if at // columns == (len(shown) - 1) // columns:
                 axes.set_xlabel("Round")
-        draw_legend(figure, handles, narrow)
+        picture.draw_legend(figure, handles, narrow)
 
-    heights = with_legend(names, *panel_heights(len(shown), layout, (240, 190), 10))
-    return picture("inclusion", f"Line charts of invited clients. Over all rounds, {shares}.", caption, heights, paint)
+    heights = picture.with_legend(names, *picture.panel_heights(len(shown), layout, (240, 190), 10))
+    return picture.picture(
+        "inclusion", f"Line charts of invited clients. Over all rounds, {shares}.", caption, heights, paint
+    )
 
 
 def _invited(axes: Axes, record: Inclusion, label: str, kinds: list[str]) -> None:
     for kind, present, invited in zip(record.kinds, record.present, record.methods[label].invited, strict=True):
         some = present > 0
         at = np.array(record.rounds)[some]
-        axes.plot(at, invited[some] / present[some], color=class_colour(kinds.index(kind)), lw=1.9)
+        axes.plot(at, invited[some] / present[some], color=picture.class_colour(kinds.index(kind)), lw=1.9)
     axes.set_ylim(0, 1.02)
     axes.set_xlim(left=0)
-    level_lines(axes, 4, PERCENT)
-    rounds_below(axes, 4, name=False)
+    picture.level_lines(axes, 4, picture.PERCENT)
+    picture.rounds_below(axes, 4, name=False)
 
 
-def regions(study: Study, results: Results) -> Picture | None:
+def regions(study: Study, results: Results) -> picture.Picture | None:
     """Predictions of the final models over the plane of the samples, by case (rows) and method (columns)."""
     recorded = [(case, case.regions) for case in results.cases if case.regions is not None]
     if not recorded:
@@ -111,7 +99,7 @@ def regions(study: Study, results: Results) -> Picture | None:
     layout = min(len(recorded) if turned else len(labels), 4), min(len(labels), 2)  # columns, wide and narrow
 
     def paint(figure: Figure, narrow: bool):
-        for at, axes in enumerate(panels(figure, len(shown), layout[narrow])):
+        for at, axes in enumerate(picture.panels(figure, len(shown), layout[narrow])):
             case, record, label = (across if turned and not narrow else shown)[at]
             _region(axes, record, label)
             names = [case.label, label] if several else [label]
@@ -119,19 +107,21 @@ def regions(study: Study, results: Results) -> Picture | None:
         handles = [
             Line2D([], [], color=colour(c), marker="os"[c % 2], ms=6, lw=0, label=f"class {c}") for c in range(classes)
         ]
-        draw_legend(figure, handles, narrow)
+        picture.draw_legend(figure, handles, narrow)
 
     above = 32 if several else 18
-    heights = panel_heights(len(shown), layout, (WIDE / max(layout[0], 3) + above, NARROW / 2 + above), 24)
+    heights = picture.panel_heights(
+        len(shown), layout, (picture.WIDE / max(layout[0], 3) + above, picture.NARROW / 2 + above), 24
+    )
     text = "; ".join(missing) or "every method predicts every class somewhere"
-    return picture("regions", f"Decision regions and samples on a plane. {text}.", caption, heights, paint)
+    return picture.picture("regions", f"Decision regions and samples on a plane. {text}.", caption, heights, paint)
 
 
 def _region(axes: Axes, record: Regions, label: str) -> None:
     answers = np.array([[int(c) for c in row] for row in record.answers[label]])
     (left, bottom), (right, top) = record.low, record.high
     layers = [(answers == c, LIGHT[c % len(LIGHT)], 78) for c in range(answers.max() + 1)]
-    pixel_map(axes, layers, (left, right, bottom, top), origin="lower")
+    picture.pixel_map(axes, layers, (left, right, bottom, top), origin="lower")
     kinds = np.array(record.classes)
     for c in np.unique(kinds):
         own = record.points[kinds == c]

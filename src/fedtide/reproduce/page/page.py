@@ -39,7 +39,7 @@ def render(study: Study, results: Results, claims: Sequence[Judged]) -> str:
             words.count(len(methods), "method"),
             words.count(len(results.cases), "case"),
             f"scale: {results.scale}",
-            f"took {phrases.duration(results.seconds)}",
+            f"took {words.rounded_duration(results.seconds)}",
         ],
         answer=phrases.answer(claims),
         text=[" ".join(part.split()) for part in study.about.strip().split("\n\n")],

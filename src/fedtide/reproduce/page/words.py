@@ -76,13 +76,6 @@ def answer(claims: Sequence[Judged]) -> str:
     return f"Of {len(claims)} claims, {words.listed([f'{n} {_COUNTED[v][n > 1]}' for v, n in counts(claims).items()])}."
 
 
-def duration(seconds: float) -> str:
-    """`41 s`, `12 min`, `2.5 h`."""
-    if seconds < 100:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
 def how(results: Results) -> dict[str, str]:
     """How a study was run, by heading."""
     cases, first = results.cases, results.cases[0]
@@ -98,7 +91,7 @@ def how(results: Results) -> dict[str, str]:
         "Local work": ", ".join(f"{k} {words.setting(v)}" for k, v in first.local.items()) or "as configured",
         "Tuning": _tuning(results),
         "Hardware": results.hardware,
-        "Time": duration(results.seconds),
+        "Time": words.rounded_duration(results.seconds),
     }
 
 
@@ -168,13 +161,13 @@ def _is_level(claim: Claim) -> bool:
 def _level(claim: Claim, number: float) -> str:
     points = MEASURES[claim.measure].unit == "points"
     if claim.measure == "speedup" and not claim.trend:
-        return f"×{number:.2f}".replace("-", "−")
+        return words.minus(f"×{number:.2f}")
     if _is_level(claim):
         own = number + claim.value
-        return (f"{own:.2f}" if points else f"{own:.3g}").replace("-", "−")
+        return words.number(own, ".2f" if points else ".3g")
     # Slopes may be small, so they have significant digits instead of decimals.
     text = f"{number:+.2f}" if points and not claim.trend else f"{number:+.3g}"
-    return (text.lstrip("+-") if float(text) == 0 else text).replace("-", "−")
+    return words.minus(text.lstrip("+-") if float(text) == 0 else text)
 
 
 def _unit(claim: Claim) -> str:

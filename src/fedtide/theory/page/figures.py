@@ -7,24 +7,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from fedtide.report import picture
 from fedtide.report.curves import Curve, draw_lines, line_heights, log_axis, name_lines, over_rounds
-from fedtide.report.picture import (
-    PERCENT,
-    Picture,
-    dot,
-    draw_legend,
-    grid,
-    group_height,
-    grouped_heights,
-    grouped_rows,
-    name_rows,
-    panels,
-    picture,
-    ticks,
-    value_axis,
-    with_legend,
-    wrapped,
-)
 from fedtide.report.svg import INK, colour
 from fedtide.text import clean, percent, short
 from fedtide.theory.exclusions import SettledExclusions
@@ -35,7 +19,7 @@ from fedtide.theory.trajectory import Parts
 _BAND = 34  # pixels of a row
 
 
-def presence(prediction: Prediction) -> Picture:
+def presence(prediction: Prediction) -> picture.Picture:
     """Availability of each kind of client, and the mean lengths of availability and absence."""
     groups = kinds(prediction)
     text = "; ".join(
@@ -48,7 +32,7 @@ def presence(prediction: Prediction) -> Picture:
     )
 
     def paint(figure: Figure, narrow: bool):
-        share, runs = panels(figure, 2, 1 if narrow else 2)
+        share, runs = picture.panels(figure, 2, 1 if narrow else 2)
         _rows(share, groups, narrow, names=True)
         _rows(runs, groups, narrow, names=narrow)
         share.set_title("Availability π", loc="left")
@@ -62,22 +46,22 @@ def presence(prediction: Prediction) -> Picture:
                 if 0 < length < np.inf:
                     runs.plot([length], [y], "o", color=colour(index), ms=7)
         share.set_xlim(0, 1)
-        share.xaxis.set_major_formatter(PERCENT)
+        share.xaxis.set_major_formatter(picture.PERCENT)
         runs.set_xscale("log")
         lengths = [s for k in groups for s in (k.present_run, k.absent_run) if np.isfinite(s)]
         runs.set_xlim(0.8, max([*lengths, 10]) * 1.3)
         runs.xaxis.set_major_locator(LogLocator(numticks=6))
         runs.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
         runs.xaxis.set_minor_formatter(NullFormatter())
-        draw_legend(figure, [dot(2, "available"), dot(1, "unavailable")], narrow)
+        picture.draw_legend(figure, [picture.dot(2, "available"), picture.dot(1, "unavailable")], narrow)
 
     height = _BAND * len(groups)
-    return picture(
+    return picture.picture(
         "presence", f"Availability by kind of client. {text}.", caption, (height + 95, 2 * height + 170), paint
     )
 
 
-def importance(prediction: Prediction) -> Picture | None:
+def importance(prediction: Prediction) -> picture.Picture | None:
     """The share of importance of each kind of client under each method, against the target."""
     groups = kinds(prediction)
     known = {label: f.importance for label, f in prediction.methods.items() if f.importance is not None}
@@ -97,8 +81,8 @@ def importance(prediction: Prediction) -> Picture | None:
 
     def paint(figure: Figure, narrow: bool):
         axes = figure.subplots()
-        heights = grouped_rows(axes, [k.name for k in groups], len(known), narrow)
-        band = group_height(len(known), narrow)
+        heights = picture.grouped_rows(axes, [k.name for k in groups], len(known), narrow)
+        band = picture.group_height(len(known), narrow)
         for place, (kind, rows) in enumerate(zip(groups, heights, strict=True)):
             axes.plot([kind.target] * 2, [place * band, (place + 1) * band], color=INK, lw=1.4, alpha=0.7)
             for y, label in zip(rows, known, strict=True):
@@ -107,15 +91,15 @@ def importance(prediction: Prediction) -> Picture | None:
                 axes.plot([share], [y], "o", color=colour(i), ms=6)
         axes.set_xlim(left=-0.01)
         axes.set_xlabel("Share of importance")
-        handles = [dot(labels.index(m), short(m, 20), lw=1.6) for m in known]
-        draw_legend(figure, [*handles, Line2D([], [], color=INK, lw=1.4, alpha=0.7, label="target")], narrow)
+        handles = [picture.dot(labels.index(m), short(m, 20), lw=1.6) for m in known]
+        picture.draw_legend(figure, [*handles, Line2D([], [], color=INK, lw=1.4, alpha=0.7, label="target")], narrow)
 
     names = [*(short(m, 20) for m in known), "target"]
-    heights = grouped_heights(names, len(known), len(groups))
-    return picture("importance", f"Share of importance by kind of client. {text}.", caption, heights, paint)
+    heights = picture.grouped_heights(names, len(known), len(groups))
+    return picture.picture("importance", f"Share of importance by kind of client. {text}.", caption, heights, paint)
 
 
-def paths(prediction: Prediction) -> Picture | None:
+def paths(prediction: Prediction) -> picture.Picture | None:
     """The predicted error against rounds, and its bias."""
     known = prediction.paths
     if not known:
@@ -144,10 +128,10 @@ def paths(prediction: Prediction) -> Picture | None:
         name_lines(figure, axes, curves, labels, narrow)
 
     heights = line_heights(curves, 340, 300)
-    return picture("paths", f"Line chart of the predicted error. At the end: {ends}.", caption, heights, paint)
+    return picture.picture("paths", f"Line chart of the predicted error. At the end: {ends}.", caption, heights, paint)
 
 
-def parts(prediction: Prediction) -> Picture | None:
+def parts(prediction: Prediction) -> picture.Picture | None:
     """The parts of the predicted error at the end."""
     known = prediction.paths
     if not known:
@@ -170,18 +154,18 @@ def parts(prediction: Prediction) -> Picture | None:
             for i, width in enumerate(amount):
                 axes.barh(y, width, left=left, height=0.5, color=colour((6, 1, 3)[i]), lw=0)
                 left += width
-        name_rows(axes, [short(label, 14 if narrow else 22) for label in amounts])
-        value_axis(axes, 4 if narrow else 7)
+        picture.name_rows(axes, [short(label, 14 if narrow else 22) for label in amounts])
+        picture.value_axis(axes, 4 if narrow else 7)
         axes.set_xlim(0, 1.03 * max(sum(a) for a in amounts.values()))
         axes.set_xlabel("Predicted error")
         handles = [Patch(color=colour(c), lw=0, label=name) for c, name in zip((6, 1, 3), Parts._fields, strict=True)]
-        draw_legend(figure, handles, narrow)
+        picture.draw_legend(figure, handles, narrow)
 
-    heights = with_legend(list(Parts._fields), *(50 + 30 * len(amounts),) * 2)
-    return picture("parts", f"Bar chart of the parts of the predicted error. {text}.", caption, heights, paint)
+    heights = picture.with_legend(list(Parts._fields), *(50 + 30 * len(amounts),) * 2)
+    return picture.picture("parts", f"Bar chart of the parts of the predicted error. {text}.", caption, heights, paint)
 
 
-def trials(exclusions: SettledExclusions) -> Picture | None:
+def trials(exclusions: SettledExclusions) -> picture.Picture | None:
     """Both sides of CA-Fed's comparison for every client, at its last trial."""
     if not exclusions.trials:
         return None
@@ -206,14 +190,16 @@ def trials(exclusions: SettledExclusions) -> Picture | None:
         axes.set_ylim(low - 0.08 * (max(gain.max(), cost.max()) - low), 1.1 * max(gain.max(), cost.max(), 1e-12))
         axes.set_xlabel("Cost: more bias")
         axes.set_ylabel("Gain: smaller gap")
-        ticks(axes.xaxis, 4 if narrow else 6)
-        ticks(axes.yaxis, 4 if narrow else 6)
-        grid(axes, alpha=0.1)
-        draw_legend(figure, [dot(0, "kept"), dot(1, "excluded")], narrow)
+        picture.ticks(axes.xaxis, 4 if narrow else 6)
+        picture.ticks(axes.yaxis, 4 if narrow else 6)
+        picture.grid(axes, alpha=0.1)
+        picture.draw_legend(figure, [picture.dot(0, "kept"), picture.dot(1, "excluded")], narrow)
 
-    return picture("trials", alt, caption, (320, 300), paint)
+    return picture.picture("trials", alt, caption, (320, 300), paint)
 
 
 def _rows(axes: Axes, groups: list[Kind], narrow: bool, names: bool) -> None:
-    name_rows(axes, [f"{wrapped(k.name, 18 if narrow else 26)} ({len(k.clients):,})" if names else "" for k in groups])
-    value_axis(axes, 4)
+    picture.name_rows(
+        axes, [f"{picture.wrapped(k.name, 18 if narrow else 26)} ({len(k.clients):,})" if names else "" for k in groups]
+    )
+    picture.value_axis(axes, 4)

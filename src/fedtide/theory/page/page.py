@@ -97,7 +97,7 @@ def _meta(prediction: Prediction, about: Mapping[str, Any]) -> list[str]:
 
 
 def _signed(number: float) -> str:
-    return f"{round(number, 2) + 0.0:.2f}".replace("-", "−")
+    return words.number(round(number, 2) + 0.0, ".2f")
 
 
 def _length(rounds: float, share: float) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from fedtide.report.clients import few
-from fedtide.text import clean, count, listed, percent
+from fedtide.text import clean, count, listed, minus, percent, unbroken
 from fedtide.theory.exclusions import SettledExclusions
 from fedtide.theory.prediction import MethodPrediction, Prediction
 from fedtide.theory.trajectory import Path, overtaking
@@ -52,7 +52,7 @@ def error(number: float) -> str:
     """A difference of objectives, to two digits."""
     if abs(number) < 1e-9:
         return "0"
-    return f"{number:,.0f}" if 10 <= abs(number) < 1e6 else f"{number:.2g}".replace("-", "−")
+    return f"{number:,.0f}" if 10 <= abs(number) < 1e6 else minus(f"{number:.2g}")
 
 
 def answer(prediction: Prediction) -> Markup:
@@ -71,7 +71,7 @@ def _presence(prediction: Prediction) -> Markup:
     elif len(groups) > 1 and longest.absent_run >= 2 * groups[0].absent_run:
         rounds = _about(longest.absent_run)
         text += f" Clients of kind “{longest.name}” have the longest absences, {rounds} rounds on average."
-    return Markup("{}").format(text.replace(" = ", "\u00a0=\u00a0"))
+    return Markup("{}").format(unbroken(text))
 
 
 def _limits(prediction: Prediction) -> list[Markup]:
@@ -146,7 +146,7 @@ def left_out(prediction: Prediction, exclusions: SettledExclusions) -> str:
     text += f" Their mean loss gap is {error(float(gone))}, that of the other clients {error(float(kept))}."
     if not exclusions.settled:
         text += " The choice does not settle: it changes the gaps, and CA-Fed alternates between sets of clients."
-    return text.replace(" = ", "\u00a0=\u00a0")
+    return unbroken(text)
 
 
 def _about(number: float) -> str:

@@ -10,17 +10,7 @@ from matplotlib.lines import Line2D
 
 from fedtide.fleet.recommendation.findings import Candidate, Findings
 from fedtide.fleet.recommendation.page.words import margin_in_words
-from fedtide.report.picture import (
-    PERCENT,
-    POINTS_APART,
-    Picture,
-    draw_legend,
-    grid,
-    name_rows,
-    picture,
-    ticks,
-    value_axis,
-)
+from fedtide.report import picture
 from fedtide.report.svg import INK, colour
 from fedtide.text import change, clean, percent, short
 
@@ -57,7 +47,7 @@ def _limits(result: Findings, rows: Sequence[Candidate]) -> tuple[float, float]:
     return low - 0.15 * (high - low), high + 0.15 * (high - low)
 
 
-def forest(result: Findings) -> Picture | None:
+def forest(result: Findings) -> picture.Picture | None:
     """Each method's difference to the reference, on the record and on generated fleets."""
     reference, kind, margin = result.verdict.reference, result.kind, result.least_difference(result.margin)
     rows = _compared(result)
@@ -101,16 +91,16 @@ def forest(result: Findings) -> Picture | None:
             axes.set_xlim(*limits)
         names = [short(r.method, 14 if narrow else 26) for r in rows]
         names = [f"({name})" if row.refused else name for name, row in zip(names, rows, strict=True)]
-        name_rows(axes, names, range(len(rows)))
-        value_axis(axes, 4 if narrow else 8, POINTS_APART if kind == "accuracy" else None)
+        picture.name_rows(axes, names, range(len(rows)))
+        picture.value_axis(axes, 4 if narrow else 8, picture.POINTS_APART if kind == "accuracy" else None)
         axes.set_xlabel(f"Difference to {short(reference, 20)}{', points' if kind == 'accuracy' else ''}")
         handles = [
             Line2D([], [], color=colour(i), marker=marker, ms=6, lw=2.2, label=label) for _, label, marker, i in _CASES
         ]
-        draw_legend(figure, handles, narrow)
+        picture.draw_legend(figure, handles, narrow)
 
     height = 80 + _ROW * len(rows)
-    return picture("forest", alt, caption, (height, height + 18), paint)
+    return picture.picture("forest", alt, caption, (height, height + 18), paint)
 
 
 def _beyond(axes: Axes, mean: float, limits: tuple[float, float], at: float, ink: str, label: str) -> None:
@@ -122,7 +112,7 @@ def _beyond(axes: Axes, mean: float, limits: tuple[float, float], at: float, ink
     axes.text(edge + 0.035 * inwards, at, label, ha=align, va="center", color=INK, fontsize=9)
 
 
-def served(result: Findings, devices: pl.DataFrame) -> Picture | None:
+def served(result: Findings, devices: pl.DataFrame) -> picture.Picture | None:
     """Each device's accuracy under the reference against its availability."""
     reference = result.verdict.reference
     own = devices.filter(pl.col("method") == reference, pl.col("accuracy").is_finite())
@@ -146,12 +136,12 @@ def served(result: Findings, devices: pl.DataFrame) -> Picture | None:
         axes.plot(x[~marked], y[~marked], "o", color=colour(0), ms=6, alpha=0.7, mew=0)
         axes.plot(x[marked], y[marked], "o", color=colour(1), ms=7, mew=0)
         axes.plot(x[marked], y[marked], "o", color=colour(1), ms=13, mew=1.6, mfc="none")
-        grid(axes)
+        picture.grid(axes)
         axes.set_xlabel("Share of the simulated rounds in which it was available")
         axes.set_ylabel("Test accuracy")
-        ticks(axes.xaxis, 5, PERCENT)
-        ticks(axes.yaxis, 5, PERCENT)
+        picture.ticks(axes.xaxis, 5, picture.PERCENT)
+        picture.ticks(axes.yaxis, 5, picture.PERCENT)
         axes.set_xlim(-0.02, min(1.02, float(x.max()) * 1.06 + 0.02))
         axes.set_ylim(max(-0.04, float(y.min()) - 0.08), min(1.04, float(y.max()) + 0.06))
 
-    return picture("served", alt, caption, (320, 280), paint)
+    return picture.picture("served", alt, caption, (320, 280), paint)

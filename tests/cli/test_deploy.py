@@ -35,7 +35,7 @@ def test_init_says_what_comes_next(fedtide, tmp_path):
     ("arguments", "said"),
     [
         (("init", ".."), "exists and is not empty"),
-        (("init", "new", "--method", "fedpbc"), "FedPBC: its clients also train in rounds in which they are unavailable"),
+        (("init", "new", "--method", "fedpbc"), "FedPBC: its clients also train in rounds in which they"),
         (("init", "new", "--clients", "a,a"), "must be different names"),
         (("up", "nowhere"), "fedtide deploy init writes one"),
         (("up", "app", "--availability", "never"), "must be always, markov, phones, fleet:DIR or trace:FILE"),

@@ -153,7 +153,7 @@ def test_missing_data_are_named_with_their_files_and_where_they_were_looked_for(
         ("against =", "agianst =", "claims[0].agianst: unknown; did you mean 'against'? known: "),
         ("clients = 4", "clients = 4}, rnu = {rounds = 2", "scales.smoke.rnu: unknown; did you mean 'run'? known: "),
         ('against = "FedAvg"', 'against = "FedAgv"', "claims[0].against: nothing is labelled 'FedAgv'; did you mean "),
-        ('[[claims]]', '[[claims]]\nmeasure = "latest"', 'claims[0].measure = \'latest\': must be "final", "round", '),
+        ('[[claims]]', '[[claims]]\nmeasure = "latest"', 'claims[0].measure = \'latest\': must be "final", '),
     ],
 )  # fmt: skip
 def test_a_mistake_in_one_s_own_study_is_named_with_its_path(fedtide, tmp_path, right, wrong, line):

@@ -88,7 +88,7 @@ def _found(study: Study, case: CaseResult) -> _Best | None:
 
 def _in_words(found: _Best) -> str:
     begins = [i for i in range(len(found.best)) if i == 0 or found.best[i] != found.best[i - 1]]
-    texts = [f"{number(found.values[found.best[i]], "g")} from round {found.rounds[i]}" for i in begins]
+    texts = [f"{number(found.values[found.best[i]], 'g')} from round {found.rounds[i]}" for i in begins]
     if len(texts) > _MOST_CHANGES:
         texts = [texts[0], f"{len(texts) - 2} changes", texts[-1]]
     last = ", ".join(number(found.values[i], "g") for i in np.flatnonzero(found.tied[:, -1]))

@@ -24,7 +24,7 @@ def estimates(study: Study, results: Results) -> Picture | None:
         return None
     axis = clean(study.axis or "case")
     errors = "; ".join(
-        f"{name}: " + ", ".join(f"{error.mean:.2g} at {number(x, "g")}" for x, error in points)
+        f"{name}: " + ", ".join(f"{error.mean:.2g} at {number(x, 'g')}" for x, error in points)
         for name, points in lines.items()
     )
     caption = (

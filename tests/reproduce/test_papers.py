@@ -66,7 +66,7 @@ def test_claims_are_about_groups_classes_and_trends_that_exist(name):
         if claim.trend:
             places = [cases[label].value for label in claim.cases or cases]
             assert len(set(places)) == len(places) >= 2
-        assert {claim.group, claim.against_group} <= {*kinds, None}
+        assert {*claim.groups, claim.against_group} <= {*kinds, None}
     classes = {c for claim in study.claims for c in claim.classes}
     if whole.problem.arguments.get("partition", {}).get("name") == "rare_pattern":
         assert classes <= set(whole.problem.arguments["partition"]["pattern"])

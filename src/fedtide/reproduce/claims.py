@@ -70,7 +70,8 @@ def in_words(claim: Claim) -> str:
     measure = MEASURES[claim.measure]
     what = measure.words.replace("one round", f"round {claim.round}")
     what += f" on {_each([f'class {c}' for c in claim.classes])}" if claim.classes else ""
-    groups = [f"{claim.method} ({group})" for group in (claim.group, claim.against_group) if group]
+    kinds = [_each(claim.groups)] if claim.groups else []
+    groups = [f"{claim.method} ({kind})" for kind in (*kinds, claim.against_group) if kind]
     whose, *others = (f"“{name}”" if "," in name else name for name in groups or (claim.method, *claim.rivals))
     if claim.measure == "speedup":
         whose += f" over {_each(others)}"
@@ -127,9 +128,9 @@ def _judged(claim: Claim, results: Results | None, caveat: str, stand_in: str) -
 def _differences(claim: Claim, cases: Sequence[CaseResult]) -> Iterator[tuple[str, str, np.ndarray]]:
     """(case, rival, a difference for each replica) of each comparison of a claim."""
     for rival in claim.rivals or [""]:
-        for kind in claim.classes or (None,):
+        for kind in claim.classes or claim.groups or (None,):
             by_case = [_difference(claim, case, rival, kind) for case in cases]
-            against = rival if kind is None else f"{rival} on class {kind}".strip()
+            against = f"{rival} on class {kind}".strip() if isinstance(kind, int) else kind or rival
             if claim.trend:
                 places = np.array([case.value for case in cases], float)
                 yield "slope", against, _slopes(places, np.array(by_case))
@@ -137,10 +138,13 @@ def _differences(claim: Claim, cases: Sequence[CaseResult]) -> Iterator[tuple[st
                 yield from ((case.label, against, values) for case, values in zip(cases, by_case, strict=True))
 
 
-def _difference(claim: Claim, case: CaseResult, rival: str, kind: int | None) -> np.ndarray:
-    """Method − rival for each replica. If less is better: +∞ if the method diverged, −∞ if only the rival did."""
-    if claim.measure == "included":
-        return case.replicas(_included(claim, case))
+def _difference(claim: Claim, case: CaseResult, rival: str, kind: int | str | None) -> np.ndarray:
+    """Method − rival for each replica. If less is better: +∞ if the method diverged, −∞ if only the rival did.
+
+    `kind` is a class, or a kind of clients.
+    """
+    if isinstance(kind, str):
+        return case.replicas(_included(claim, case, kind))
     if claim.measure in ("availability_error", "correlation_error", "excess_error"):
         if case.estimates is None:  # no rounds were observed
             return np.full(1, np.nan)
@@ -173,7 +177,7 @@ def _measured(claim: Claim, case: CaseResult, label: str, kind: int | None) -> n
     return 100 * values if measure.unit == "points" else values
 
 
-def _included(claim: Claim, case: CaseResult) -> np.ndarray:
+def _included(claim: Claim, case: CaseResult, group: str) -> np.ndarray:
     """Inclusion rate of a kind of client minus that of another kind (or a number), for each run."""
     record = case.inclusion
     assert record is not None  # `plan` refuses claims about invitations that are not recorded
@@ -183,7 +187,7 @@ def _included(claim: Claim, case: CaseResult) -> np.ndarray:
             raise FedtideError(f"'{kind}' is not a kind of client; known: {', '.join(record.kinds)}")
         return 100 * record.methods[claim.method].share[record.kinds.index(kind)]
 
-    return share(claim.group or "") - (share(claim.against_group) if claim.against_group else claim.value)
+    return share(group) - (share(claim.against_group) if claim.against_group else claim.value)
 
 
 def _speedup(case: CaseResult, method: str, rival: str) -> np.ndarray:
@@ -219,7 +223,9 @@ def _comparison(claim: Claim, case: str, rival: str, values: np.ndarray, confide
     elif low is not None and high is not None and len(finite) >= _FEWEST and not tie and not np.isinf(values).any():
         outcome = _outcome(claim, low, high)
     if MEASURES[claim.measure].unit == "points" and not claim.trend and low is not None and high is not None:
-        low, high = max(low, -100.0), min(high, 100.0)
+        value = 0.0 if claim.rivals or claim.against_group else claim.value  # a level is between 0 and 100 %
+        least = -100.0 if claim.rivals or claim.against_group else 0.0
+        low, high = max(low, least - value), min(high, 100.0 - value)
     return Comparison(case, rival, mean, low, high, outcome, len(finite), tie)
 
 

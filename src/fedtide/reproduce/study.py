@@ -108,13 +108,20 @@ class Claim(Table):
     cases: tuple[Word, ...] | None = Field(default=None, description="a list of the labels of cases")
     trend: bool = Field(default=False, description="true or false: whether to test the slope over the cases")
     classes: tuple[int, ...] = Field(default=(), description="a list of classes, for the measure `classes`")
-    group: Word | None = Field(default=None, description="a kind of client, for the measure `included`")
+    group: Word | tuple[Word, ...] | None = Field(
+        default=None, description="a kind of client, or a list of kinds, for the measure `included`"
+    )
     against_group: Word | None = Field(default=None, description="a kind of client to compare the group with")
 
     @property
     def rivals(self) -> tuple[str, ...]:
         """The labels of the methods to compare with."""
         return (self.against,) if isinstance(self.against, str) else self.against or ()
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The kinds of clients of the claim."""
+        return (self.group,) if isinstance(self.group, str) else self.group or ()
 
 
 _Run = dict[str, Any]

@@ -140,6 +140,27 @@ def test_no_difference_at_all_decides_nothing():
     assert verdict({"method": "ours", "against": "same", "holds": "within", "by": 0.1}, case(OURS, same)) == "holds"
 
 
+def test_an_undecided_claim_says_how_many_draws_would_decide_it():
+    def why(shift: list[float], **claim) -> str:
+        other = method("other", [a - s for a, s in zip(FINAL, shift, strict=True)])
+        decided = judged({"method": "ours", "against": "other", **claim}, case(OURS, other))
+        assert decided.verdict == "undecided"
+        return decided.why
+
+    shift = [0.02, -0.01, 0.015, 0.0, 0.005]  # mean 0.6 points, standard deviation 1.19 points
+    reach = [2.1199, 2.1098]  # 97.5 % quantiles of t with 16 and 17 degrees of freedom
+    deviation = np.std(shift, ddof=1)
+    assert reach[1] * deviation / np.sqrt(18) < np.mean(shift) < reach[0] * deviation / np.sqrt(17)
+    assert why(shift) == "About 18 draws would decide it."
+    assert why(shift, holds="below") == "About 18 draws would decide it."
+    assert why([s - 0.00599 for s in shift]) == "More than 1,000 draws would be needed to decide it."
+    # If some differences equal the threshold, only another comparison can decide the claim.
+    same, other = method("same", FINAL), method("other", [a - s for a, s in zip(FINAL, shift, strict=True)])
+    for holds, expected in (("above", ""), ("below", " About 23 draws would decide it.")):
+        claim = {"method": "ours", "against": ("same", "other"), "holds": holds}
+        assert judged(claim, case(OURS, same, other)).why == f"Of 2 comparisons, 2 are undecided.{expected}"
+
+
 def test_two_replicas_decide_nothing():
     few, other = method("few", [0.9, 0.9]), method("other", [0.1, 0.1001])
     assert verdict({"method": "few", "against": "other"}, case(few, other)) == "undecided"

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -47,11 +46,6 @@ class Cells:
                 write_arrays(path, arrays, {"case": panel.label, "cell": name, "seconds": f"{seconds:.3f}"})
         self.seconds += seconds
         return arrays
-
-    def remove(self) -> None:
-        """Removes all cells, once the results are written."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _digest(self, panel: CaseConfig, name: str) -> str:
         decides = [self._study, panel.tuned, panel.config.model_dump(mode="json"), name]

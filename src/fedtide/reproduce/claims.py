@@ -6,8 +6,9 @@ one draw. The intervals of a claim have a joint level of 95 % (Bonferroni). A co
 on the claim's side of the threshold, is refuted if none of it is, and is undecided otherwise; it is also undecided with
 fewer than three replicas, or if every difference equals the threshold. A claim holds if all its comparisons hold, does
 not hold if one is refuted, and holds partly if some hold and none is refuted. A claim that holds is smaller than
-published if all its intervals exclude the published size. A claim of the paper is not tested if the study ran with a
-stand-in for its network or data. Accuracies are compared in points.
+published if all its intervals exclude the published size. For an undecided claim, `why` says how many replicas would
+decide it. A claim of the paper is not tested if the study ran with a stand-in for its network or data. Accuracies are
+compared in points.
 
 A diverged run counts as 0 % accuracy. For measures where less is better, a method that diverged loses the comparison.
 """
@@ -21,13 +22,14 @@ import numpy as np
 from fedtide.errors import FedtideError
 from fedtide.reproduce.results import MEASURES, CaseResult, Results
 from fedtide.reproduce.study import Claim, Study
-from fedtide.statistics import student
+from fedtide.statistics import replicas_for, student
 from fedtide.text import listed
 
 Verdict = Literal["holds", "smaller than published", "partly", "undecided", "does not hold", "not tested"]
 Outcome = Literal["holds", "undecided", "refuted"]
 
 _LEVEL = 0.95
+_MOST_REPLICAS = 1000  # that are counted
 _FEWEST = 3  # with fewer replicas Student's interval says little about their distribution
 
 
@@ -121,8 +123,12 @@ def _judged(claim: Claim, results: Results | None, caveat: str, stand_in: str) -
     if verdict == "holds" and claim.size is not None and all(_smaller(one, claim.size) for one in comparisons):
         verdict = "smaller than published"
     left_out = f"Not run at this scale: {', '.join(sorted(absent))}." if absent else ""
-    one_draw = "Based on one data draw." if len(set(cases[0].draw)) == 1 else ""
-    return Judged(claim, verdict, comparisons, " ".join(filter(None, (_why(comparisons), left_out, caveat, one_draw))))
+    single = len(set(cases[0].draw)) == 1
+    one_draw = "Based on one data draw." if single else ""
+    what = "seeds" if single else "draws"
+    more = _would_decide(claim, comparisons, confidence, what) if verdict == "undecided" else ""
+    why = " ".join(filter(None, (_why(comparisons), more, left_out, caveat, one_draw)))
+    return Judged(claim, verdict, comparisons, why)
 
 
 def _differences(claim: Claim, cases: Sequence[CaseResult]) -> Iterator[tuple[str, str, np.ndarray]]:
@@ -237,6 +243,28 @@ def _outcome(claim: Claim, low: float, high: float) -> Outcome:
     else:
         holds, refuted = -claim.by <= low and high <= claim.by, high < -claim.by or low > claim.by
     return "holds" if holds else "refuted" if refuted else "undecided"
+
+
+def _would_decide(claim: Claim, comparisons: Sequence[Comparison], confidence: float, what: str) -> str:
+    """How many replicas would decide an undecided claim if means and standard deviations stay as they are.
+
+    One refuted comparison decides it; otherwise all of them have to hold.
+    """
+    counts: dict[bool, list[int]] = {True: [], False: []}  # by whether the mean is on the claim's side
+    for one in comparisons:
+        if one.mean is None or one.low is None or one.high is None or one.tie:
+            continue  # more replicas would not decide it
+        ends = (-claim.by, claim.by) if claim.holds == "within" else (claim.by,)
+        distance = min(abs(one.mean - end) for end in ends)
+        half = max(one.high - one.mean, one.mean - one.low)  # one end may be clipped
+        on_its_side = _outcome(claim, one.mean, one.mean) == "holds"
+        counts[on_its_side].append(replicas_for(distance, half, one.replicas, confidence, _MOST_REPLICAS))
+    if not counts[False] and len(counts[True]) < len(comparisons):
+        return ""
+    count = min(counts[False]) if counts[False] else max(counts[True])
+    if count > _MOST_REPLICAS:
+        return f"More than {_MOST_REPLICAS:,} {what} would be needed to decide it."
+    return f"About {count:,} {what} would decide it."
 
 
 def _verdict(comparisons: Sequence[Comparison]) -> Verdict:

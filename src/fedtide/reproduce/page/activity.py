@@ -21,12 +21,13 @@ from fedtide.report.picture import (
     wrapped,
 )
 from fedtide.report.svg import INK
-from fedtide.reproduce.page.panels import MOST_PANELS, named
+from fedtide.reproduce.page.panels import MOST_PANELS, heading, named
 from fedtide.reproduce.results import Activity, Results
 from fedtide.reproduce.study import Study
-from fedtide.text import clean, percent, short
+from fedtide.text import clean, percent
 
 _MOST_KINDS = 12
+_TITLE = 28  # characters in a line
 _NAMED = 0.07  # smallest fraction of the clients of a kind whose name fits beside its rows
 
 
@@ -57,12 +58,13 @@ def activity(study: Study, results: Results) -> Picture | None:
             _, record, label = shown[at]
             first = at % columns == 0
             _panel(axes, record, label, names=first or record.clients != before, narrow=narrow)
-            axes.set_title(short(titles[at], 26))
+            axes.set_title(heading(titles[at], _TITLE))
             rounds_below(axes, 5, name=at + columns >= len(shown))
             before = record.clients
         draw_legend(figure, handles, narrow)
 
-    heights = panel_heights(len(shown), layout, (270, 220), 14)
+    two_lines = any("\n" in heading(title, _TITLE) for title in titles)
+    heights = panel_heights(len(shown), layout, (270, 220), 34 if two_lines else 14)
     names = [str(handle.get_label()) for handle in handles]
     alt = (
         f"Maps of invited clients by round. Of the rounds in which clients are available, they are invited: {invited}."

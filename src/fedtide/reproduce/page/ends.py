@@ -10,7 +10,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from fedtide.report import picture
 from fedtide.report.svg import INK, colour
-from fedtide.reproduce.page.panels import PlottedMethod, brief, legend, named, rows
+from fedtide.reproduce.page.panels import PlottedMethod, brief, heading, legend, named, rows
 from fedtide.reproduce.results import CaseResult, Level, Results
 from fedtide.reproduce.study import Study
 from fedtide.text import change, clean, number, short, value
@@ -181,7 +181,7 @@ def _over_axis(study: Study, results: Results) -> picture.Picture:
         top.tick_params(labelbottom=False)
         top.set_ylabel(what)
         bottom.set_xlabel(study.axis)
-        bottom.set_ylabel(f"vs {short(who, 12)}" + (",\npoints" if metric == "accuracy" else ""))
+        bottom.set_ylabel(heading(f"vs {who}", 12) + (",\npoints" if metric == "accuracy" else ""))
         key.draw(figure, narrow)
 
     heights = key.heights(340, 300)

@@ -48,7 +48,7 @@ def weights(study: Study, results: Results) -> Picture | None:
         for at, axes in enumerate(panels(figure, len(drawn), columns)):
             case, own = drawn[at]
             _panel(axes, kinds, own, across, narrow)
-            axes.set_xlim(0, 1.06 * highest)
+            axes.set_xlim(-0.015 * highest, 1.06 * highest)
             axes.tick_params(labelleft=at % columns == 0)
             if several:
                 axes.set_title(short(case.label, 32))

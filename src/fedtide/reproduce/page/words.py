@@ -100,7 +100,7 @@ def _tuning(results: Results) -> str:
     trials = {m.tuned.trials for case in results.cases for m in case.methods if m.tuned}
     if not trials:
         return "none; every method runs as configured"
-    return f"{_range(trials)} settings per method, selected on validation data of a separate data draw"
+    return f"{_range(trials)} settings per method, selected on validation data of draws without comparisons"
 
 
 def chosen(results: Results) -> tuple[list[str], list[list[str]]]:

@@ -157,14 +157,14 @@ def test_a_bad_client_is_refused_and_the_round_goes_on(fault, toy, ledger_of):
 
 
 def test_an_error_in_a_check_is_a_reason(toy, ledger_of, monkeypatch):
-    checked = session.update_of
+    checked = session.checks.update_of
 
     def broken(reply, *arguments):
         if reply.client == "3":
             raise AttributeError("no shape")
         return checked(reply, *arguments)
 
-    monkeypatch.setattr(session, "update_of", broken)
+    monkeypatch.setattr(session.checks, "update_of", broken)
     made = toy(rounds=1)
     made.serve()
     assert ledger_of(made)[2][0, "3"].reason == "refused:malformed (AttributeError: no shape)"
@@ -192,13 +192,13 @@ def test_a_change_that_overflows_is_refused():
 
 
 def test_the_largest_reply_follows_the_models_precision(toy, monkeypatch):
-    limit_of, seen = session.most_bytes, set()
+    limit_of, seen = session.checks.most_bytes, set()
 
     def most_bytes(limits, expected, model):
         seen.add(model)
         return limit_of(limits, expected, model)
 
-    monkeypatch.setattr(session, "most_bytes", most_bytes)
+    monkeypatch.setattr(session.checks, "most_bytes", most_bytes)
     assert toy(rounds=1).serve().coordinator.start.nbytes in seen
     assert len(seen) == 1
 

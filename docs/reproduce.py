@@ -3,6 +3,7 @@
     python docs/reproduce.py               # these pages and figures only
 
     docs/reproductions/data/NAME.json      the results.json of `fedtide reproduce NAME`
+    docs/reproductions/coverage.toml       every figure and table of the papers, and the study that reproduces it
     docs/reproductions/why.toml            remarks on the results, by study
 
         [ca_fed_fig1a]
@@ -15,6 +16,7 @@ Figures are drawn again if their data or code change; pictures/drawn.json has a 
 
 import functools
 import hashlib
+import html
 import json
 import re
 import tomllib
@@ -34,7 +36,7 @@ from fedtide.reproduce.claims import Judged, judge
 from fedtide.reproduce.page import page as reproduction
 from fedtide.reproduce.page import words
 from fedtide.reproduce.page.figures import pictures, standalone
-from fedtide.reproduce.results import Results
+from fedtide.reproduce.results import MeasureName, Results
 from fedtide.reproduce.study import Paper, Study
 
 FOLDER = Path(__file__).resolve().parent / "reproductions"
@@ -43,30 +45,32 @@ DRAWN = PICTURES / "drawn.json"
 CODE = [  # that figures depend on
     *(Path(report.__file__).with_name(f"{name}.py") for name in ("curves", "maps", "picture", "svg")),
     *(Path(package.__file__).parent / "page" / f"{name}.py"
-      for name in ("curves", "ends", "figures", "heat", "inclusion", "maps", "panels")),
+      for name in ("activity", "best", "curves", "ends", "estimates", "figures", "heat", "inclusion", "maps", "panels",
+                   "weights")),
     Path(results_module.__file__),
 ]  # fmt: skip
-COVERED = """\
-**Coverage.** CA-Fed: Fig. 1, the effect of κ̄² (Fig. 2, with 200 rounds instead of 500), and the table in the README
-of the code. The studies named Fig. 3, 4 and 5 were designed without the captions and do not have the numbers of the
-paper's figures: its Fig. 3 varies the heterogeneity of data (5c here), its Fig. 4 the number of rounds in which
-availability is observed (3 here, on other data and without the errors of the estimates), and its Fig. 5 has spatially
-correlated clients (4a and 4b here). No figure of the paper corresponds to 5a, 5b and 5d, and its Table I (computing
-times) has no study. Fed-CVaR-Avg: Fig. 2 to 4 and Table 1. Stochastic approximation: the accuracies of Fig. 2, in one
-study for Fashion-MNIST and another, named Fig. 3, for the other data sets; the test losses of its Fig. 3 are not
-tested. Slides: one study for each of five methods, not for every figure. Each study states which of its settings are
-published and which are our interpretation."""
+COVERAGE = """\
+Every figure and table of the papers, the study that reproduces it, what was run and what deviates from the publication.
+What was run is read from the stored results; for runs that are smaller than published, the last column ends with the
+difference."""
 HEADINGS = ["Claim", "Published", "Ours (95% interval)", "Verdict", "Reason"]
 RULES = """\
 **How claims are tested.** All methods of a study see the same data, availability, minibatches and initial models, so
 every difference is paired. The statistic and the threshold of each claim are part of the study's file. A claim
 **holds** if the whole interval of the difference is on its side of the threshold, **does not hold** if none of the
 interval is, and is **undecided** otherwise. If a claim makes several comparisons, all of them must hold; if only some
-hold and none is refuted, the claim holds **partly**. Intervals are Student's t over n data draws (or n seeds if there
-is one draw), with a joint level of 95 % for all comparisons of a claim. Every tuned method had the same number of
-trials, selected on validation data of a data draw that is not used for comparisons; published settings are separate
-rows. The intervals are conditional on the chosen settings and do not include the variation of tuning. They are not
-adjusted for the number of claims, so some verdicts will be wrong."""
+hold and none is refuted, the claim holds **partly**. A claim that holds is **smaller than published** if its interval
+is closer to 0 than the published size. Claims of a paper are **not tested** where other data or another network stand
+in for the published ones. Only claims that a paper or its code makes count among its claims; our own questions are
+marked and counted separately. Intervals are Student's t over n data draws (or n seeds if there is one draw), with a
+joint level of 95 % for all comparisons of a claim.
+
+**How methods are tuned.** Every tuned method of a study has the same number of trials, selected on validation data of
+one or more data draws (`tuning_draws` in the study's file) that are not used for comparisons. If a chosen value is at
+the edge of a grid and the study has `extensions`, the grid is extended there, for all methods alike; values that remain
+at an edge are listed with the study. Published settings are separate rows. The intervals are conditional on the chosen
+settings and do not include the variation of tuning. They are not adjusted for the number of claims, so some verdicts
+will be wrong."""
 
 
 class Remarks(BaseModel):
@@ -77,6 +81,21 @@ class Remarks(BaseModel):
     note: str = ""
     claims: dict[int, str] = {}
     not_run: str = ""
+
+
+class Row(BaseModel):
+    """A figure or table of a paper: a row of coverage.toml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    paper: str
+    figure: str
+    shows: str
+    study: str = ""
+    why: str = ""  # there is no study
+    cases: tuple[str, ...] = ()
+    measure: MeasureName | None = None
+    deviates: str = ""
 
 
 @functools.cache
@@ -94,6 +113,13 @@ def stored(name: str) -> Results | None:
 def remarks() -> dict[str, Remarks]:
     tables = tomllib.loads((FOLDER / "why.toml").read_text("utf-8"))
     return {name: Remarks.model_validate(table) for name, table in tables.items()}
+
+
+@functools.cache
+def covered() -> tuple[Row, ...]:
+    """Every figure and table of the papers."""
+    written = tomllib.loads((FOLDER / "coverage.toml").read_text("utf-8"))["rows"]
+    return tuple(Row.model_validate(row) for row in written)
 
 
 @functools.cache
@@ -194,15 +220,48 @@ def _counted(claims: Sequence[Judged]) -> list[str]:
     return [str(len(claims)), *(str(counts.get(verdict, "")) for verdict in words.MARKS)]
 
 
+def coverage(key: str) -> str:
+    """A table of the figures and tables of a paper."""
+    rows = []
+    for row in covered():
+        if row.paper == key:
+            link = f"[`{row.study}`]({key}.md#{row.study})" if row.study else "–"
+            rows.append([row.figure, row.shows, link, *_run(row)])
+    return table(["Figure", "Shows", "Study", "What was run", "What deviates"], rows)
+
+
+def _run(row: Row) -> tuple[str, str]:
+    """What was run for a figure, from the stored results, and how it deviates from the publication."""
+    results, deviates = stored(row.study) if row.study else None, _prose(row.deviates or row.why)
+    if results is None:
+        return "not run", " ".join(filter(None, (deviates, remarks().get(row.study, Remarks()).not_run)))
+    cases = [case for case in results.cases if not row.cases or case.label in row.cases]
+    if not cases:
+        return f"not run at the scale `{results.scale}`", deviates
+    if row.measure and all(m.values(row.measure) is None for case in cases for m in case.methods):
+        measure = row.measure.replace("_", " ")
+        return f"not measured: the stored run at the scale `{results.scale}` has no {measure}", deviates
+    facts = words.how(results.model_copy(update={"cases": cases}))
+    data = facts["Data"].rpartition(", ")[0]  # without the number of parameters
+    ran = f"`{results.scale}`: {data}; {facts['Runs']}; {facts['Rounds']} rounds"
+    if results.scale == "paper":
+        return ran, " ".join(filter(None, (deviates, study.load_study(row.study)[1].scales["paper"].stand_in)))
+    return ran, f"{deviates} Reduced: {results.note}."
+
+
 def index_page() -> str:
     sections = [
         "# The papers, reproduced\n",
         "Each study below is run by one command, `fedtide reproduce NAME`. Claims that do not hold are reported with "
         "their numbers.\n",
         summary(""),
-        f"{COVERED}\n",
         f"{RULES}\n",
+        "## Coverage\n",
+        f"{COVERAGE}\n",
     ]
+    for key, paper in study.papers().items():
+        if any(row.paper == key for row in covered()):
+            sections += [f"### Figures of {paper.title}\n", coverage(key)]
     mapped = [name for name in study.names() if "map" in _drawn().get(name, {}).get("figures", {})]
     for name in mapped:
         sections += [f"## {study.load_study(name)[1].title}\n", _figure(name, "map")]
@@ -214,7 +273,7 @@ def index_page() -> str:
             for cells in _claims(name)
         ]
         if rows:
-            sections += [f"### {study.papers()[key].title}\n", table(["", *HEADINGS[:4]], rows)]
+            sections += [f"### {study.papers()[key].title}\n", table(["Study, scale", *HEADINGS[:4]], rows)]
     return "\n".join(sections)
 
 
@@ -237,7 +296,7 @@ def _study(name: str, one: Study) -> list[str]:
     else:
         sections += [_figure(name, figure) for figure in _drawn().get(name, {}).get("figures", {})]
     if one.claims:
-        sections.append(table(HEADINGS, _claims(name)))
+        sections += [table(HEADINGS, _claims(name)), *_comparisons(name)]
     if remark.note:
         sections.append(f"{_prose(remark.note)}\n")
     command = f"fedtide reproduce {name} --scale {results.scale if results else 'reduced'}"
@@ -245,6 +304,16 @@ def _study(name: str, one: Study) -> list[str]:
     if results is not None:
         sections += [_how(name, results)]
     return sections
+
+
+def _comparisons(name: str) -> Iterator[str]:
+    """Collapsed tables of the comparisons of claims that have too many to list them in the claim's row."""
+    for one in judged(name):
+        if len(one.comparisons) > len(words.ours(one)):
+            rows = [[c.case, c.against, words.comparison(one.claim, c), c.outcome] for c in one.comparisons]
+            inside = table(["Case", "Compared with", HEADINGS[2], "Outcome"], rows)
+            summary = f"All {len(rows)} comparisons: {one.claim.says}"
+            yield f'<details markdown="1">\n<summary>{html.escape(summary)}</summary>\n\n{inside}\n</details>\n'
 
 
 def _how(name: str, results: Results) -> str:
@@ -304,7 +373,7 @@ def _digest(name: str) -> str:
     """A digest of everything on which the figures of a study depend."""
     one, results = study.load_study(name)[1], stored(name)
     assert results is not None
-    fields = {"shows", "axis", "grid", "cases", "methods", "fixed", "tune"}
+    fields = {"shows", "axis", "best", "grid", "cases", "methods", "fixed", "tune"}
     about = one.model_dump(mode="json", include=fields)
     about["claims"] = [claim.model_dump(mode="json", include={"method", "against", "classes"}) for claim in one.claims]
     text = json.dumps([results.model_dump(exclude_unset=True), about], sort_keys=True) + _code()

@@ -1,8 +1,9 @@
-"""Runs studies of the papers, several at a time, and writes their results, as stored in docs/reproductions/data.
+"""Runs studies of the papers, several cases at a time, and writes their results, as in docs/reproductions/data.
 
     python examples/reproduce_all.py --scale reduced --data-dir DATA --out docs/reproductions/data --jobs 6
 
-Each study runs in its own process, so that one can compile while others compute, even on one GPU.
+Each case runs in its own process, so that one can compile while others compute, even on one GPU. What a case has
+computed is kept below OUT/cells, so that the command can be stopped and started again.
 """
 
 import argparse
@@ -11,17 +12,23 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 
-def one(name: str, scale: str, data_dir: Path | None, out: Path) -> None:
-    """Runs one study in this process."""
+def one(name: str, case: int | None, scale: str, data_dir: Path | None, out: Path) -> None:
+    """Runs a case of a study in this process, or gathers the results of all its cases."""
     from fedtide.reproduce.run import reproduce
     from fedtide.reproduce.study import plan
 
-    results = reproduce(plan(name, scale, data_dir))  # pyright: ignore[reportArgumentType]
+    planned = plan(name, scale, data_dir)  # pyright: ignore[reportArgumentType]
+    cells = out / "cells" / f"{planned.name}-{scale}"
+    if case is not None:
+        reproduce(planned._replace(panels=planned.panels[case : case + 1]), cells=cells)
+        return
     command = f"fedtide reproduce {name} --scale {scale}" + (" --data-dir DATA" if data_dir else "")
-    results.model_copy(update={"command": command}).write(out / f"{results.name}.json", separators=(",", ":"))
+    results = reproduce(planned, cells=cells).model_copy(update={"command": command})
+    results.write(out / f"{results.name}.json", separators=(",", ":"))
 
 
 def main() -> None:
@@ -30,28 +37,36 @@ def main() -> None:
     parser.add_argument("--scale", default="reduced", choices=("smoke", "reduced", "paper"))
     parser.add_argument("--data-dir", type=Path, help="folder with the data sets")
     parser.add_argument("--out", type=Path, default=Path("reproductions"), help="folder for the results")
-    parser.add_argument("--jobs", type=int, default=1, help="number of studies that run at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of cases that run at a time")
     parser.add_argument("--in-process", action="store_true", help="run one study in this process")
+    parser.add_argument("--case", type=int, help="with --in-process: the case to run, without its results")
     given = parser.parse_args()
     if given.in_process:
-        return one(given.names[0], given.scale, given.data_dir, given.out)
-    from fedtide.reproduce.study import names
+        return one(given.names[0], given.case, given.scale, given.data_dir, given.out)
+    from fedtide.reproduce.study import names, plan
 
     shared = [] if given.data_dir is None else ["--data-dir", str(given.data_dir)]
     # Several processes share a GPU only if none takes all of its memory.
     environment = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
-    def run(name: str) -> bool:
+    def run(name: str, case: int | None = None) -> bool:
         begun = time.monotonic()
         options = ["--scale", given.scale, "--out", str(given.out), *shared]
+        options += [] if case is None else ["--case", str(case)]
         command = [sys.executable, __file__, name, "--in-process", *options]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         outcome = "done" if done.returncode == 0 else f"failed: {' '.join(done.stderr.split()[-40:])}"
-        print(f"{name}: {outcome} ({time.monotonic() - begun:.0f} s)", flush=True)
+        what = name if case is None else f"{name}, case {case + 1}"
+        print(f"{what}: {outcome} ({time.monotonic() - begun:.0f} s)", flush=True)
         return done.returncode == 0
 
-    with ThreadPoolExecutor(given.jobs) as pool:
-        ended = list(pool.map(run, given.names or names()))
+    def study(pool: ThreadPoolExecutor, name: str) -> bool:
+        cases = len(plan(name, given.scale, given.data_dir).panels)
+        return all(list(pool.map(partial(run, name), range(cases)))) and run(name)
+
+    chosen = given.names or names()
+    with ThreadPoolExecutor(given.jobs) as pool, ThreadPoolExecutor(len(chosen)) as studies:
+        ended = list(studies.map(partial(study, pool), chosen))
     sys.exit(0 if all(ended) else 1)
 
 

@@ -67,6 +67,19 @@ def student(values: np.ndarray, confidence: float = 0.95) -> Estimated:
     return Estimated(mean, mean - half, mean + half)
 
 
+def replicas_for(distance: float, half: float, count: int, confidence: float, most: int) -> int:
+    """The number of values for which Student's interval, ± `half` with `count` values, is less than ± `distance`.
+
+    The standard deviation is assumed to stay the same; `most` + 1 if `most` values are not enough.
+    """
+    from scipy.stats import t
+
+    numbers = np.arange(count, most + 1)
+    width = t.ppf((1 + confidence) / 2, numbers - 1) / np.sqrt(numbers)  # in standard deviations
+    enough = numbers[half * width < distance * width[0]] if numbers.size else numbers
+    return int(enough[0]) if enough.size else most + 1
+
+
 def evenly(size: int, most: int) -> np.ndarray:
     """All indices below `size`, or `most` evenly spaced ones."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(int))

@@ -58,7 +58,7 @@ class Steps(_WithReplacement):
 
 @part
 class StepsPerClient(_WithReplacement):
-    """A number of minibatch steps for each client: devices of different speed."""
+    """A number of minibatch steps for each client: devices of different speeds."""
 
     counts: Array
     batch: int = 32
@@ -108,7 +108,7 @@ class _Drawn:
 class RandomSteps(_Drawn, _WithReplacement):
     """`low` to `high` minibatch steps (both included), uniformly: drawn each round, or with `fixed` once per client.
 
-    Devices of different speed, as in FedNova's experiments. (The authors' code leaves the upper end out.)
+    Devices of different speeds, as in FedNova's experiments. (The authors' code leaves the upper end out.)
     """
 
     low: int = 2

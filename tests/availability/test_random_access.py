@@ -61,7 +61,7 @@ def test_a_race_among_many_has_no_ties():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: RandomAccess([0.5, 0.4]), "of sum 1, not 0.9"),
+        (lambda: RandomAccess([0.5, 0.4]), "values that sum to 1, not 0.9"),
         (lambda: RandomAccess([1.5, -0.5]), r"probabilities\[0\] = 1.5"),
         (lambda: RandomAccess([0.5, 0.5], users=3), "users = 3: must be in 1 … 2"),
         (lambda: RandomAccess([1.0, 0.0], users=2), "users = 2: must be in 1 … 1"),

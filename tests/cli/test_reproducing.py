@@ -1,6 +1,10 @@
 """The commands `experiments` and `reproduce`; one study runs, at its smallest."""
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -26,6 +30,21 @@ says = "The one is better than the other."
 published = "no"
 method = "Unbiased"
 against = "FedAvg"
+"""
+
+TINY = """
+paper = "mine"
+figure = "Table 1"
+title = "Tiny"
+about = "Two cases, tuned."
+draws = 2
+problem = {name = "quadratic", clients = 6}
+availability = {name = "bernoulli", availability = 0.5, clients = 6}
+run = {rounds = 4, evaluate_every = 2}
+tune = {trials = 2, seeds = 1, space = {rate = [0.01, 0.03]}}
+methods = [{name = "fedavg", label = "FedAvg"}, {name = "unbiased", label = "Unbiased"}]
+cases = [{label = "even"}, {label = "longer", run = {rounds = 6}}]
+scales = {smoke = {}}
 """
 
 
@@ -117,13 +136,13 @@ def test_results_are_not_overwritten(fedtide, done):
 
 
 def test_a_study_that_is_named_twice_is_refused(fedtide):
-    assert faulty(fedtide("reproduce", NAME, NAME, "--scale", "smoke")) == "error: an experiment is given twice"
+    assert faulty(fedtide("reproduce", NAME, NAME, "--scale", "smoke")) == "error: a study is given twice"
 
 
 @pytest.mark.parametrize("command", ["experiments", "reproduce"])
 def test_an_unknown_study_is_one_line(fedtide, command):
     result = fedtide(command, "nope")
-    assert faulty(result).startswith("error: 'nope' is unknown; known: beyond_map, ")
+    assert faulty(result).startswith("error: 'nope' is unknown; known: beyond_ca_fed, ")
     assert result.stderr.count("\n") == 1
 
 
@@ -169,3 +188,30 @@ def test_a_method_that_is_changed_must_be_there(fedtide, tmp_path):
     (tmp_path / "mine.toml").write_text(text, "utf-8")
     said = faulty(fedtide("reproduce", "mine.toml", "--scale", "smoke"))
     assert said.startswith("error: mine.toml: no method is labelled 'FedAgv'; did you mean 'FedAvg'? known: ")
+
+
+def test_a_killed_study_continues_to_the_same_numbers(fedtide, tmp_path, monkeypatch):
+    """SIGKILL once the first cell is kept; the same command then reads it and computes the rest."""
+    (tmp_path / "mine.toml").write_text(TINY, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    words = ("reproduce", "mine.toml", "--scale", "smoke")
+    whole = fedtide(*words, "--out", "whole")
+    assert whole.exit_code == 0, whole.stderr
+    running = subprocess.Popen([sys.executable, "-m", "fedtide", *words, "--out", "killed"], stderr=subprocess.DEVNULL)
+    cells = tmp_path / "killed" / "mine" / "cells"
+    while not list(cells.glob("*.safetensors")):
+        assert running.poll() is None
+    running.kill()
+    running.wait()
+    kept = len(list(cells.glob("*.safetensors")))
+    result = fedtide(*words, "--out", "killed")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.startswith(f"mine: continuing from {Path('killed', 'mine', 'cells')}\n")
+    assert kept >= 1
+    assert not cells.exists()
+
+    def numbers(out):
+        text = (tmp_path / out / "mine" / "results.json").read_text("utf-8")
+        return re.sub(r'"seconds": [\d.]+', "", text)
+
+    assert numbers("killed") == numbers("whole")

@@ -29,55 +29,160 @@ def points(number, digits=1):
     return f"{number:.{digits}f}"
 
 
+def ahead(case, label, other):
+    """The 95 % interval of a method's lead over another, in points."""
+    gap = case.gap(case.method(label), case.method(other), "final")
+    return 100 * gap.low, 100 * gap.high
+
+
 def fig1a(results):
-    tuned = ["Unbiased", "AdaFed", "F3AST"]
     both = [Stored(results, case) for case in range(2)]
-    others = [(one, label) for one in both for label in [*tuned, "CA-Fed"]]
-    local, server = max(one.rate(label) for one, label in others), min(one.rate(a, "server_rate") for one, a in others)
-    assert max(one.rate("More available") for one in both) > local
-    spread = max(max(ends) - min(ends) for ends in ([one.end(label) for label in tuned] for one in both))
-    behind = [min(one.end(label) for label in tuned) - one.end("CA-Fed") for one in both]
-    every = [m.tuned for one in both for m in one.methods.values() if m.tuned]
-    smallest = sum(tuned.settings["rate"] == 0.001 and "rate" in tuned.edges for tuned in every)
-    lost = [one.end(label) - one.end(f"{label}, published rates") for one, label in others]
-    more = [one.end("More available") - one.end("More available, published rates") for one in both]
+    behind = [one.end(other) - one.end("CA-Fed") for one in both for other in ("AdaFed", "Unbiased")]
+    available = [one.end("Unbiased") - one.end("More available") for one in both]
+    lost = [
+        one.end(label.removesuffix(", published rates")) - one.end(label)
+        for one in both
+        for label in one.methods
+        if label.endswith(", published rates")
+    ]
+    assert len(lost) == 10
+    fig2 = study.load_study("ca_fed_fig2")[1]
+    (size,) = [claim.size for claim in fig2.claims if claim.against == "More available" and claim.size]
+    chosen = [m.tuned for one in both for m in one.methods.values() if m.tuned]
+    smallest = min(tuned.settings["rate"] for tuned in chosen)
+    edges = ["rate" in tuned.edges for tuned in chosen]
+    assert [tuned.settings["rate"] == smallest for tuned in chosen] == edges
+    fig1a = study.load_study("ca_fed_fig1a")[1]
+    assert fig1a.extensions == 1
     return [
-        f"{local:g}", f"{server:g}", points(spread), *map(points, behind), str(smallest), str(len(every)),
-        points(min(lost)), points(more[0]), points(-more[1]),
+        *map(points, behind), *map(points, available), f"{size}", points(min(lost)), points(max(lost)),
+        str(sum(edges)), str(len(edges)), f"{smallest:g}", f"{min(fig1a.tune['space']['rate']):g}",
     ]  # fmt: skip
 
 
 def fig1b(results):
     one = Stored(results)
-    ends = [one.end(label) for label, m in one.methods.items() if m.tuned]
+    low, high = ahead(one.case, "CA-Fed, published rates", "AdaFed, published rates")
     published = one.end("CA-Fed, published rates") - one.end("AdaFed, published rates")
     rates = [one.methods[f"{label}, published rates"].written["rate"] for label in ("CA-Fed", "AdaFed")]
+    (size,) = {claim.size for claim in study.load_study("ca_fed_fig1b")[1].claims if claim.size}
+    assert size < low
+    assert one.methods["CA-Fed"].tuned.settings == one.methods["AdaFed"].tuned.settings
     assert abs(one.end("CA-Fed") - one.end("AdaFed")) < 0.1
-    return [points(max(ends) - min(ends)), points(published), *(f"{rate:g}" for rate in rates), "0.1"]
+    return [points(published), f"{size}", points(low, 2), points(high, 2), *(f"{rate:g}" for rate in rates), "0.1"]
+
+
+def fig1c(results):
+    one = Stored(results)
+    low, high = ahead(one.case, "CA-Fed", "AdaFed")
+    behind = one.end("AdaFed") - one.end("CA-Fed")
+    both = [one.methods[f"{label}, published rates"].written for label in ("CA-Fed", "AdaFed")]
+    ((rate, server),) = {(written["rate"], written["server_rate"]) for written in both}
+    published = one.end("AdaFed, published rates") - one.end("CA-Fed, published rates")
+    planned = study.plan("ca_fed_fig1c", results.scale).panels[0].config
+    (largest,) = {m.tuned.settings["rate"] for m in one.methods.values() if m.tuned}
+    assert largest == max(planned.tune.space["rate"])
+    assert 5 * one.case.problem.samples == 50_000
+    return [
+        str(results.draws), points(behind), points(-low), points(high), f"{rate:g}", f"{server:g}", points(published),
+        f"{largest:g}",
+    ]  # fmt: skip
 
 
 def fig2(results):
-    cases = [Stored(results, case) for case in range(len(results.cases))]
-    ends = [one.end("CA-Fed") for one in cases]
+    one = Stored(results)
+    labels = {f"{value:g}": f"CA-Fed, κ̄² = {value:g}" for value in (0.01, 0.1, 1, 10, 100)}
+    ends = [one.end(label) for label in labels.values()]
     assert ends == sorted(ends)
-    last = cases[-1]
-    assert np.array_equal(last.methods["CA-Fed"].curve, last.methods["Unbiased"].curve)
-    included = last.case.inclusion.methods["CA-Fed"].share
-    assert np.min(included) == 1
-    values = [f"{results.cases[i].value:g}" for i in (0, -1)]
-    return [points(ends[0]), values[0], points(ends[-1]), values[1]]
+    last, unbiased = one.methods[labels["100"]], one.methods["Unbiased"]
+    same = (last.curve == unbiased.curve).all(axis=1) & (last.final == unbiased.final)
+    apart = 100 * np.abs(last.curve - unbiased.curve).max()
+    assert apart < 0.1001
+    at = one.case.rounds.index(40)
+    slower = [
+        100 * np.mean(unbiased.curve[:, at] - one.methods[label].curve[:, at])
+        for label in (labels["0.1"], labels["0.01"], "More available")
+    ]
+    return [
+        points(ends[0]), "0.01", points(ends[-1]), "100", "100", str(sum(same)), str(len(same)), "0.1", "40",
+        points(slower[0]), "0.1", points(slower[1]), "0.01", points(slower[2]),
+    ]  # fmt: skip
 
 
-def fig5a(results):
+def fig3(results):
     cases = [Stored(results, case) for case in range(len(results.cases))]
-    lost = []
-    for label in ("Unbiased", "AdaFed", "CA-Fed"):
-        ends = [one.end(label) for one in cases]
-        assert ends == sorted(ends, reverse=True)
-        lost.append(ends[0] - ends[-1])
-    behind = [one.end("Unbiased") - one.end("CA-Fed") for one in cases]
-    values = [f"{results.cases[i].value:g}" for i in (0, -1)]
-    return [*values, *map(points, lost), points(min(behind)), points(max(behind)), values[0]]
+    labels = {value: f"CA-Fed, κ̄² = {value}" for value in ("0.01", "0.1", "1", "10", "100")}
+    for one in cases:
+        for label in labels.values():
+            assert ahead(one.case, label, "Unbiased")[0] <= 0
+        assert abs(one.end(labels["100"]) - one.end("Unbiased")) < 0.01
+    iid, *others = cases
+    below = {v: [one.end("Unbiased") - one.end(labels[v]) for one in others] for v in ("10", "1")}
+    lowest, *rest = sorted((iid.end(label), label) for label in iid.methods)
+    assert lowest[1] == labels["0.01"]
+    assert rest[-1][0] - rest[0][0] < 0.3
+    return [
+        "100", "0.01", "10", *(points(extreme(below["10"])) for extreme in (min, max)),
+        "1", *(points(extreme(below["1"])) for extreme in (min, max)), "0.3", "0.01",
+        points(iid.end("Unbiased") - iid.end(labels["0.01"])),
+    ]  # fmt: skip
+
+
+def fig4(results):
+    cases = [Stored(results, case) for case in range(len(results.cases))]
+    values = [one.case.value for one in cases]
+    errors = [
+        f"{np.mean(getattr(cases[at].case.estimates, name)):.2g}"
+        for name in ("availability", "correlation")
+        for at in (0, -1)
+    ]
+    enough = [one for one in cases if one.case.value >= 100]
+    assert all(abs(one.end("CA-Fed") - one.end("Unbiased")) < 0.02 for one in enough)
+    leads = []
+    for label in ("More available", "F3AST"):
+        assert all(ahead(one.case, label, "CA-Fed")[0] > 0 for one in cases)
+        lead = [one.end(label) - one.end("CA-Fed") for one in cases]
+        leads += [points(min(lead)), points(max(lead))]
+    return [f"{values[0]:,.0f}", f"{values[-1]:,.0f}", *errors, "100", "0.02", *leads]
+
+
+def fig5(results):
+    homogeneous, _, within = (Stored(results, case) for case in range(3))
+    record = homogeneous.case.inclusion
+    rates = 100 * np.nanmean(record.methods["CA-Fed"].share, axis=1)
+    included = dict(zip(record.kinds, rates, strict=True))
+    nine, eight = included.pop("cluster 9"), included.pop("cluster 8")
+    claims = study.load_study("ca_fed_fig5")[1].claims
+    (size,) = {claim.size for claim in claims if claim.size}
+    assert "optimum" not in homogeneous.methods["CA-Fed"].written  # 0 is the default
+    behind = within.end("AdaFed") - within.end("CA-Fed")
+    return [
+        points(nine, 0), "9", points(eight, 0), "8", f"{np.floor(min(included.values())):.0f}", "9", "6", "0",
+        points(behind), f"{size}",
+    ]  # fmt: skip
+
+
+def beyond(results):
+    cases = [Stored(results, case) for case in range(len(results.cases))]
+    rivals, behind = ("AdaFed", "Unbiased"), []
+    for one in cases:
+        order = sorted(one.methods, key=one.end, reverse=True)
+        assert order[:2] != ["CA-Fed", "AdaFed"]
+        assert all(ahead(one.case, "CA-Fed", rival)[0] <= 0 for rival in rivals)
+        if all(ahead(one.case, "CA-Fed", rival)[1] < 0 for rival in rivals):
+            behind.append(one)
+    (level,) = [one for one in cases if one not in behind]
+    assert level.case.label == "one model, code's population, 40 rounds"
+    assert all(ahead(level.case, "CA-Fed", rival)[1] > 0 for rival in rivals)
+    assert ahead(level.case, "F3AST", "CA-Fed")[0] > 0
+    lost = [one.end(rival) - one.end("CA-Fed") for one in behind for rival in rivals]
+    shared = next(one for one in cases if one.case.label == "one model for all clients")
+    apart = [one.end("Unbiased") - one.end("More available") for one in behind if one is not shared]
+    return [
+        str(len(cases)), str(len(behind)), points(min(lost)), points(max(lost)),
+        points(shared.end("Unbiased") - shared.end("More available")), points(min(apart)), points(max(apart)),
+        str(level.case.rounds[-1]), points(level.end("F3AST") - level.end("CA-Fed")),
+    ]  # fmt: skip
 
 
 def readme(results):
@@ -171,14 +276,18 @@ def choice(results):
 NOTES = {
     "ca_fed_fig1a": fig1a,
     "ca_fed_fig1b": fig1b,
+    "ca_fed_fig1c": fig1c,
     "ca_fed_fig2": fig2,
-    "ca_fed_fig5a": fig5a,
+    "ca_fed_fig3": fig3,
+    "ca_fed_fig4": fig4,
+    "ca_fed_fig5": fig5,
     "ca_fed_readme": readme,
     "cvar_mnist_fig3": mnist,
     "cvar_fashion_table1": fashion,
     "cvar_toy_three": toy,
     "sa_fig2": approximation,
     "slides_power_of_choice": choice,
+    "beyond_ca_fed": beyond,
 }
 
 

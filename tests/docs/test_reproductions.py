@@ -31,19 +31,22 @@ def test_every_claim_has_a_row_with_its_verdict(reproduce):
 
 def test_stored_results_are_those_of_packaged_studies_and_small(reproduce, tmp_path):
     paths = sorted((reproduce.FOLDER / "data").glob("*.json"))
-    assert [path.stem for path in paths] == sorted(study.names())
+    not_run = {name for name, remark in reproduce.remarks().items() if remark.not_run}
+    assert {path.stem for path in paths} == set(study.names()) - not_run
     for path in paths:
         text = path.read_text("utf-8")
         found = results.read(path)
         assert found.name == path.stem
         assert found.write(tmp_path / path.name, separators=(",", ":")).read_text("utf-8") == text
-        assert path.stat().st_size < 500_000
+        assert path.stat().st_size < 600_000
         assert '"/' not in text  # names of files without folders
 
 
 def test_stored_results_were_run_as_the_studies_say(reproduce):
     for name in study.names():
         found = reproduce.stored(name)
+        if found is None:
+            continue
         planned = study.plan(name, found.scale)
         assert found.draws == planned.draws, name
         assert [case.label for case in found.cases] == [panel.label for panel in planned.panels]
@@ -54,7 +57,10 @@ def test_stored_results_were_run_as_the_studies_say(reproduce):
             written = [m.model_dump(exclude_unset=True) for m in config.methods]
             written = [{key: value for key, value in one.items() if key != "tune"} for one in written]
             assert [m.written for m in case.methods] == json.loads(json.dumps(written)), name
-            assert {m.tuned.trials for m in case.methods if m.tuned} <= {config.tune.trials}, name
+            trials = {m.tuned.trials for m in case.methods if m.tuned}
+            assert len(trials) <= 1, name  # the same budget for each method
+            extended = planned.study.extensions > 0  # a grid may be extended
+            assert all(n >= config.tune.trials if extended else n == config.tune.trials for n in trials), name
     for path in reproduce.PICTURES.glob("*.svg"):
         assert path.stat().st_size < 100_000, path.name
 

@@ -97,7 +97,7 @@ def test_every_row_has_its_place(tmp_path):
         "rows whose time cannot be read": (1, "left out"),
         "rows whose time is invalid (not finite, or thousands of years away)": (3, "left out"),
         "rows that end before they start": (1, "left out"),
-        "rows of no length": (1, "left out"),
+        "rows of zero length": (1, "left out"),
         "rows with times far from all others (a clock jump)": (1, "left out"),
         "rows that are exact duplicates": (1, "left out"),
         "rows that overlap an earlier row of the same device": (1, "merged"),

@@ -26,7 +26,7 @@ def test_epoch_numbers_of_any_unit(unit, size):
         log = read(frame(MOMENT * size, hour=[(MOMENT + 60) * size]), unit=given)
         assert log.intervals.rows() == [(0, MOMENT * 1000, MOMENT * 1000 + 60_000)]
         assert log.zone == "UTC"
-        assert any("by their size" in note for note in log.account.notes) == (given is None)
+        assert any("from their magnitude" in note for note in log.account.notes) == (given is None)
 
 
 @pytest.mark.parametrize(

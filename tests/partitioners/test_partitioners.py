@@ -156,7 +156,7 @@ def test_dirichlet_notes_who_was_filled_up():
     poor = sum(len(mine) < 10 for mine in own)
     assert 2 <= poor <= 3
     assert parts.notes == (
-        f"{poor} of 4 clients drew fewer than 10: filled up with {10 * poor} samples of the largest clients",
+        f"{poor} of 4 clients drew fewer than 10: topped up with {10 * poor} samples of the largest clients",
     )
     assert own.notes == (f"{poor} of 4 clients got no samples",)
     assert dirichlet(labels, 4, 1e6).notes == ()
@@ -274,7 +274,7 @@ def test_power_law_sizes():
     np.testing.assert_allclose([len(mine) for mine in parts], [576, 288, 192, 144], atol=1)
     steep = power_law(np.zeros(100), 4, 50.0, smallest=5)
     assert [len(mine) for mine in steep] == [85, 5, 5, 5]
-    assert steep.notes == ("3 of 4 clients drew fewer than 5: filled up with 15 samples of the largest clients",)
+    assert steep.notes == ("3 of 4 clients drew fewer than 5: topped up with 15 samples of the largest clients",)
     firsts = {len(power_law(np.zeros(1200), 4, 1.0, shuffled=True, seed=s)[0]) for s in range(20)}
     assert firsts == {576, 288, 192, 144}
 

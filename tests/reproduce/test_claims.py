@@ -7,9 +7,9 @@ from reproduce.stored import a_method as method
 from reproduce.stored import some_results
 
 from fedtide.errors import FedtideError
-from fedtide.reproduce.claims import Judged, judge
-from fedtide.reproduce.results import CaseResult, Inclusion, Invited
-from fedtide.reproduce.study import Claim, Study
+from fedtide.reproduce.claims import Judged, in_words, judge
+from fedtide.reproduce.results import CaseResult, Estimates, Inclusion, Invited
+from fedtide.reproduce.study import AtScale, Claim, Study
 
 
 def study(*claims: dict) -> Study:
@@ -140,6 +140,27 @@ def test_no_difference_at_all_decides_nothing():
     assert verdict({"method": "ours", "against": "same", "holds": "within", "by": 0.1}, case(OURS, same)) == "holds"
 
 
+def test_an_undecided_claim_says_how_many_draws_would_decide_it():
+    def why(shift: list[float], **claim) -> str:
+        other = method("other", [a - s for a, s in zip(FINAL, shift, strict=True)])
+        decided = judged({"method": "ours", "against": "other", **claim}, case(OURS, other))
+        assert decided.verdict == "undecided"
+        return decided.why
+
+    shift = [0.02, -0.01, 0.015, 0.0, 0.005]  # mean 0.6 points, standard deviation 1.19 points
+    reach = [2.1199, 2.1098]  # 97.5 % quantiles of t with 16 and 17 degrees of freedom
+    deviation = np.std(shift, ddof=1)
+    assert reach[1] * deviation / np.sqrt(18) < np.mean(shift) < reach[0] * deviation / np.sqrt(17)
+    assert why(shift) == "About 18 draws would decide it."
+    assert why(shift, holds="below") == "About 18 draws would decide it."
+    assert why([s - 0.00599 for s in shift]) == "More than 1,000 draws would be needed to decide it."
+    # If some differences equal the threshold, only another comparison can decide the claim.
+    same, other = method("same", FINAL), method("other", [a - s for a, s in zip(FINAL, shift, strict=True)])
+    for holds, expected in (("above", ""), ("below", " About 23 draws would decide it.")):
+        claim = {"method": "ours", "against": ("same", "other"), "holds": holds}
+        assert judged(claim, case(OURS, same, other)).why == f"Of 2 comparisons, 2 are undecided.{expected}"
+
+
 def test_two_replicas_decide_nothing():
     few, other = method("few", [0.9, 0.9]), method("other", [0.1, 0.1001])
     assert verdict({"method": "few", "against": "other"}, case(few, other)) == "undecided"
@@ -176,3 +197,61 @@ def test_shares_of_invitations():
     recorded = case(method("ours", [0.5] * 3), inclusion=record)
     claim = {"method": "ours", "measure": "included", "group": "rare", "against_group": "often", "holds": "below"}
     assert verdict(claim, recorded) == "holds"
+
+
+def test_accuracy_after_one_round():
+    ours = method("ours", [0.5, 0.5, None], curve=[[0.1, 0.6, 0.5], [0.1, 0.7, 0.5], [None] * 3])
+    other = method("other", [0.9] * 3, curve=[[0.1, 0.3, 0.9], [0.1, 0.4, 0.9], [0.1, -0.3, 0.4]])
+    claim = {"method": "ours", "against": "other", "measure": "round", "round": 20}
+    decided = judged(claim, case(ours, other))  # stored rounds: 10, 20, 30
+    assert decided.comparisons[0].mean == pytest.approx(30)  # a run that diverged counts as 0 %
+    assert decided.verdict == "holds"
+    assert verdict({**claim, "round": 30}, case(ours, other)) == "does not hold"
+    unknown = judged({**claim, "round": 25}, case(ours, other))
+    assert unknown.verdict == "not tested"
+    assert "Round 25 is not among the stored points" in unknown.why
+    assert "after round 20," in in_words(study(claim).claims[0])
+
+
+def test_a_claim_may_hold_with_a_smaller_difference_than_published():
+    other = method("other", [0.79, 0.80, 0.80, 0.80, 0.82])  # 1.8 points less, ± 1.04
+    above = {"method": "ours", "against": "other"}
+    below = {"method": "other", "against": "ours", "holds": "below"}
+    for claim, size, expected in [
+        (above, 3.0, "smaller than published"),
+        (above, 2.5, "holds"),  # in the interval
+        (above, 0.5, "holds"),  # larger than published
+        (below, -3.0, "smaller than published"),
+        (below, -2.5, "holds"),
+        ({**above, "by": 1.0}, 3.0, "undecided"),
+        ({**above, "by": 5.0}, 9.0, "does not hold"),
+        ({**above, "cases": ("one", "two")}, 3.0, "partly"),
+    ]:
+        assert verdict({**claim, "size": size}, case(OURS, other, label="one")) == expected, (claim, size)
+    large = method("large", [a - 0.05 for a in FINAL])  # only one of two differences is smaller
+    assert verdict({**above, "against": ("other", "large"), "size": 4.0}, case(OURS, other, large)) == "holds"
+    words = in_words(study({**below, "size": -3.0}).claims[0])
+    assert words.endswith("It is smaller than published if the interval is closer to 0 than −3.")
+
+
+def test_claims_of_the_paper_are_not_tested_on_a_stand_in():
+    other = method("other", [a - 0.01 for a in FINAL])
+    claim = {"method": "ours", "against": "other"}
+    asked = study(claim, {**claim, "source": "code"}, {**claim, "source": "ours"})
+    scales = {"reduced": AtScale(stand_in="Digits replace the published data.")}
+    found = judge(asked.model_copy(update={"scales": scales}), some_results(case(OURS, other)))
+    assert [one.verdict for one in found] == ["not tested", "not tested", "holds"]
+    assert found[0].why == "Digits replace the published data."
+    assert found[0].comparisons[0].mean == pytest.approx(1)
+    elsewhere = judge(asked.model_copy(update={"scales": scales}), some_results(case(OURS, other), scale="paper"))
+    assert elsewhere[0].verdict == "holds"
+
+
+def test_errors_of_estimates():
+    errors = Estimates(availability=[0.1, 0.11, 0.12], correlation=[0.2, 0.22, 0.24])
+    known = case(method("ours", [0.5] * 3), estimates=errors)
+    for measure, mean in [("availability_error", 0.11), ("correlation_error", 0.22), ("excess_error", 0.11)]:
+        decided = judged({"method": "ours", "measure": measure}, known)
+        assert (decided.verdict, decided.comparisons[0].mean) == ("holds", pytest.approx(mean))
+    unobserved = case(method("ours", [0.5] * 3))
+    assert verdict({"method": "ours", "measure": "excess_error"}, unobserved) == "not tested"

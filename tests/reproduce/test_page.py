@@ -158,6 +158,11 @@ def test_the_answer_counts_verdicts():
     some = [Judged(claim, verdict, [], "") for verdict in ("does not hold", "holds", "holds", "not tested")]
     assert words.answer(some) == "Of 4 claims, 2 hold, 1 does not hold and 1 was not tested."
     assert words.answer(some[:1]) == "The claim does not hold."
+    smaller = Judged(claim, "smaller than published", [], "")
+    assert words.answer([*some, smaller]).startswith(
+        "Of 5 claims, 2 hold, 1 holds but is smaller than published, 1 does"
+    )
+    assert words.verdict(smaller) == "◔ smaller than published"
     assert list(words.counts(some).items()) == [("holds", 2), ("does not hold", 1), ("not tested", 1)]
     assert len(set(words.MARKS.values())) == len(words.MARKS)  # distinct without colour
 

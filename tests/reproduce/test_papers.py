@@ -30,14 +30,14 @@ def rivals(claim) -> list[str]:
 def test_every_listed_figure_is_there():
     found = {paper: list(studies) for paper, studies in by_paper().items()}
     assert list(found) == list(papers())
-    figures = ("1a", "1b", "1c", "1d", "2", "3", "4a", "4b", "5a", "5b", "5c", "5d")
+    figures = ("1a", "1b", "1c", "1d", "2", "3", "4", "5")
     assert set(found["ca_fed"]) == {*(f"ca_fed_fig{figure}" for figure in figures), "ca_fed_readme"}
     toys = {f"cvar_toy_{users}" for users in ("three", "four", "thirty")}
     assert set(found["fed_cvar_avg"]) == toys | {"cvar_mnist_fig3", "cvar_mnist_fig4", "cvar_fashion_table1"}
     assert set(found["stochastic_approximation"]) == {"sa_fig2", "sa_fig3"}
     shown = ("fedexp", "fedvarp", "power_of_choice", "cyclic", "fednova")
     assert set(found["slides"]) == {f"slides_{name}" for name in shown}
-    assert set(found["beyond"]) == {"beyond_phones", "beyond_traces", "beyond_map"}
+    assert set(found["beyond"]) == {"beyond_ca_fed", "beyond_phones", "beyond_traces", "beyond_map"}
 
 
 @pytest.mark.parametrize("name", names())
@@ -61,12 +61,14 @@ def test_claims_are_about_groups_classes_and_trends_that_exist(name):
     study = load_study(name)[1]
     cases = {case.label: case for case in study.cases}
     whole = plan(name, "paper").panels[0].config
-    kinds = set(build(plan(name, "smoke").panels[0].config).availability.classes())
+    availability = build(plan(name, "smoke").panels[0].config).availability
+    clusters = availability.clusters
+    kinds = set(availability.classes() if clusters is None else (f"cluster {c}" for c in clusters))
     for claim in study.claims:
         if claim.trend:
             places = [cases[label].value for label in claim.cases or cases]
             assert len(set(places)) == len(places) >= 2
-        assert {claim.group, claim.against_group} <= {*kinds, None}
+        assert {*claim.groups, claim.against_group} <= {*kinds, None}
     classes = {c for claim in study.claims for c in claim.classes}
     if whole.problem.arguments.get("partition", {}).get("name") == "rare_pattern":
         assert classes <= set(whole.problem.arguments["partition"]["pattern"])
@@ -88,6 +90,8 @@ def test_studies_on_generated_data_build_at_reduced_with_equal_budgets(name):
         ('shows = ["map"]', "cases: a map needs two coordinates for every case"),
         ('grid = {"α" = "level"}', "grid: must name two axes, each with an argument"),
         ('inclusion = ["C"]', "inclusion: no method is labelled 'C'"),
+        ('shows = ["best"]', 'best: missing; shows = ["best"] needs the name of an argument'),
+        ('shared = "C"', "shared: no method is labelled 'C'"),
         ("problem.seed = 1", "problem.seed: must not be set"),
         ('claims = [{says = "A wins.", published = "–", method = "fedavg", measure = "late"}]',
          'claims[0].measure: "late": renamed; use "final"'),

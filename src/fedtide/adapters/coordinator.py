@@ -134,7 +134,7 @@ class Coordinator:
         """The invited clients and their weights. `losses` must contain all clients that the policy asks."""
         losses, asked = losses or {}, np.flatnonzero(opening.observation.asked).tolist()
         missing = [k for k in asked if k not in losses]
-        require(not missing, "losses", f"none of client {missing[:1]}", "one for each client in `asked`")
+        require(not missing, "losses", f"none for client {next(iter(missing), None)}", "one for each client in `asked`")
         loss: Any = np.zeros(self.clients, self.start.dtype)
         loss[asked] = [losses[k] for k in asked]
         with jax.default_device(self._cpu):

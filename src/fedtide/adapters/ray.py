@@ -190,7 +190,7 @@ def _check(share: Share) -> None:
     require(share.cpus > 0 and math.isfinite(share.cpus), "cpus-per-task", share.cpus, "a positive number")
     gpus = share.gpus
     good = gpus is None or 0 <= gpus <= 1 or (gpus == int(gpus) and math.isfinite(gpus))
-    require(good, "gpus-per-task", gpus, "0, a part of one, or a whole number")
+    require(good, "gpus-per-task", gpus, "0, a fraction below 1, or a whole number")
 
 
 def _count(config: Config) -> int:

@@ -31,7 +31,9 @@ class RandomAccess(Independent):
 
     def __post_init__(self):
         p = per_client("probabilities", self.probabilities, count_clients(self.clients, self.probabilities))
-        require(abs(p.sum() - 1) < 1e-6, "probabilities", self.probabilities, f"of sum 1, not {p.sum():.6g}")
+        require(
+            abs(p.sum() - 1) < 1e-6, "probabilities", self.probabilities, f"values that sum to 1, not {p.sum():.6g}"
+        )
         possible = int((p > 0).sum())
         require(1 <= self.users <= possible, "users", self.users, f"in 1 … {possible}, the clients of probability > 0")
         self._set(probabilities=p / p.sum(), clients=len(p))

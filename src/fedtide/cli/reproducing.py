@@ -1,6 +1,7 @@
 """Commands for published results: `experiments`, `reproduce`."""
 
 import shlex
+import shutil
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,15 +58,20 @@ def reproduce(
     decide a claim are part of the study: see fedtide experiments NAME. Writes
     OUT/NAME/results.json and page.html.
 
+    A study that was stopped continues if the same command is run again: what each
+    case has computed is kept in OUT/NAME/cells until the results are written.
+
     \b
     Examples:
       fedtide reproduce ca_fed_fig1a --scale smoke
       fedtide reproduce ca_fed_fig1a cvar_mnist_fig3 --data-dir ~/data
     """
-    with explained():
+    options = {"--scale": scale, "--data-dir": data_dir, "--out": out}
+    again = [text for option, value in options.items() if value is not None for text in (option, str(value))]
+    with explained(resume=shlex.join(["fedtide", "reproduce", *names, *again])):
         from fedtide.cli.progress import LabelledBars, interruptible
         from fedtide.experiments.build import build
-        from fedtide.files import write_text
+        from fedtide.files import alone, write_text
         from fedtide.reproduce.claims import judge
         from fedtide.reproduce.page.page import render
         from fedtide.reproduce.page.words import ours
@@ -73,7 +79,7 @@ def reproduce(
         from fedtide.reproduce.study import plan
 
         if len(set(names)) < len(names):
-            raise FedtideError("an experiment is given twice")
+            raise FedtideError("a study is given twice")
         planned = [plan(name, scale, data_dir) for name in names]
         for one in planned:
             if (out / one.name / "results.json").exists():
@@ -81,14 +87,19 @@ def reproduce(
             for panel in one.panels:
                 build(panel.config)  # missing data are reported now, not after hours
         for name, one in zip(names, planned, strict=True):
-            with interruptible(LabelledBars()) as progress:
-                results = run(one, lambda what, done, total, name=one.name: progress(f"{name}: {what}", done, total))
-            given = ["fedtide", "reproduce", name, "--scale", scale]
-            given += [] if data_dir is None else ["--data-dir", data_dir.name]
-            results = results.model_copy(update={"command": shlex.join(given)})
-            claims = judge(one.study, results)
-            page = write_text(out / one.name / "page.html", render(one.study, results, claims))
-            results.write(out / one.name / "results.json")
+            folder, cells = out / one.name, out / one.name / "cells"
+            if cells.exists():
+                typer.echo(f"{one.name}: continuing from {cells}", err=True)
+            with alone(folder, "another reproduction is using it"), interruptible(LabelledBars()) as progress:
+                report = lambda what, done, total, name=one.name: progress(f"{name}: {what}", done, total)  # noqa: E731
+                results = run(one, report, cells)
+                given = ["fedtide", "reproduce", name, "--scale", scale]
+                given += [] if data_dir is None else ["--data-dir", data_dir.name]
+                results = results.model_copy(update={"command": shlex.join(given)})
+                claims = judge(one.study, results)
+                page = write_text(folder / "page.html", render(one.study, results, claims))
+                results.write(folder / "results.json")
+                shutil.rmtree(cells, ignore_errors=True)
             table = columns("verdict", "claim", "published", "measured")
             for judged in claims:
                 cells = judged.claim.says, judged.claim.published, "; ".join(ours(judged))

@@ -20,7 +20,7 @@ class Bayesian:
     from before the first round are added by updating with them (`simulate(history=…)`).
 
     Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
-    IEEE/ACM ToN 2024, Sec. V.
+    IEEE/ACM ToN 2024, Sec. IV-B and Appendix F3.
     """
 
     on: Array | float = 1.0

@@ -52,7 +52,7 @@ class Choice(Table):
 
 
 class DrawnWork(Table):
-    """Devices of different speed: steps or epochs drawn from low to high, in each round or once per client."""
+    """Devices of different speeds: steps or epochs drawn from low to high, in each round or once per client."""
 
     low: Count
     high: Count

@@ -16,7 +16,7 @@ class Issue(NamedTuple):
 
 
 class Account(NamedTuple):
-    """What became of every row of a log: `rows` = `used` + the counts of the issues whose rows were left out."""
+    """How every row of a log was handled: `rows` = `used` + the counts of the issues whose rows were left out."""
 
     source: str
     form: str  # intervals, events, heartbeats or matrix

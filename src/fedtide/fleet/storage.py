@@ -68,7 +68,7 @@ _ABOUT = {  # comments in the file, by the table that they precede
 The record: length of a round, number of rounds, when round 0 begins (seconds since 1970, or of the log's own
 clock where there is no zone), and the zone in which days are counted.""",
     "availability": """\
-Availability: π ~ Beta(a, b), and a share of devices is never available. _se are standard errors.
+Availability: π ~ Beta(a, b), and a fraction of the devices is never available. _se are standard errors.
 negative: devices with significantly negative correlation (at 1 %), which this family does not include.""",
     "persistence": """\
 Persistence: relaxation time τ ~ lognormal(median hours, σ), independent of π; λ = exp(−round / τ).""",
@@ -90,7 +90,7 @@ from its π and τ; without these tables its runs are geometric.""",
     "clusters": """\
 Devices that are correlated beyond the clock; members are in the column `cluster`, from 0. coupling: share
 of the latent variance that is common; hours: relaxation time of the common part.""",
-    "account": "What became of the log's rows.",
+    "account": "How the log's rows were handled.",
 }
 
 

@@ -125,7 +125,7 @@ class IssueTable(Table):
 
 
 class AccountTable(Table):
-    """What became of the log's rows."""
+    """How the log's rows were handled."""
 
     rows: Count = 0
     used: Count = 0

@@ -1,4 +1,4 @@
-"""FedNova: normalised averaging for devices of different speed."""
+"""FedNova: normalised averaging for devices of different speeds."""
 
 from fedtide.aggregation import Normalised
 from fedtide.errors import flag, number

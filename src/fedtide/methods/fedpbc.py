@@ -14,7 +14,7 @@ from fedtide.work import Steps
 @method(
     title="FedPBC",
     purpose="memory for unavailable clients",
-    facts=Facts(unbiased="over time, as η → 0 and all α equal: work done while offline arrives later", client_models=1),
+    facts=Facts(unbiased="over time, as η → 0 and all α equal: offline work arrives later", client_models=1),
     bibtex="""
     @inproceedings{xiang2023fedpbc,
       title = {Towards Bias Correction of {FedAvg} over Nonuniform and Time-Varying Communications},

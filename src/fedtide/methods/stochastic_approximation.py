@@ -17,8 +17,8 @@ from fedtide.work import Steps
     facts=Facts(unbiased="all π equal and all α equal"),
     bibtex="""
     @misc{srihari2024stochastic,
-      title = {Federated Learning: A Stochastic Approximation Approach},
-      author = {P, Srihari and Paul, Anik Kumar and Bhikkaji, Bharath},
+      title = {Stochastic Approximation Approach to Federated Machine Learning},
+      author = {{Srihari P V} and Bhikkaji, Bharath},
       eprint = {2402.12945}, archiveprefix = {arXiv}, year = {2024}
     }
     """,

@@ -74,7 +74,7 @@ def filled(rng: np.random.Generator, parts: list[np.ndarray], smallest: int) -> 
         rng.shuffle(lists[k])
     note = (
         f"{len(poor)} of {in_numbers(len(parts), 'client')} drew fewer than {smallest}: "
-        f"filled up with {in_numbers(missing, 'sample')} of the largest clients"
+        f"topped up with {in_numbers(missing, 'sample')} of the largest clients"
     )
     return Partition([np.array(mine, np.int64) for mine in lists], [note])
 

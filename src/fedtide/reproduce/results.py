@@ -19,8 +19,9 @@ from fedtide.statistics import Metric, student
 from fedtide.tuning.trials import final, final_window
 
 MeasureName = Literal[
-    "final", "average", "best", "spread", "worst_decile", "objective", "tail_loss", "classes", "included", "speedup"
-]
+    "final", "round", "average", "best", "spread", "worst_decile", "objective", "test_loss", "tail_loss", "classes",
+    "included", "availability_error", "correlation_error", "excess_error", "speedup",
+]  # fmt: skip
 
 
 class RunMeasure(NamedTuple):
@@ -53,6 +54,7 @@ _RUN = "over the last fifth of the run"
 
 MEASURES: dict[MeasureName, RunMeasure] = {
     "final": RunMeasure(f"test accuracy {_RUN}", "points", "Final accuracy", _final("test_accuracy")),
+    "round": RunMeasure("test accuracy after one round"),
     "average": RunMeasure(
         "mean test accuracy over the run", "points", "Time-average accuracy", lambda r: r.test_accuracy.mean(axis=-1)
     ),
@@ -70,6 +72,7 @@ MEASURES: dict[MeasureName, RunMeasure] = {
         "accuracy of the worst-served tenth of the clients", "points", "Worst-served tenth", _final("worst_decile")
     ),
     "objective": RunMeasure("training objective", "", "Objective", _final("objective"), highest=False),
+    "test_loss": RunMeasure(f"test loss {_RUN}", "", "Test loss", _final("test_loss"), highest=False),
     "tail_loss": RunMeasure(
         "training loss of the worst tenth of the clients",
         "",
@@ -79,6 +82,9 @@ MEASURES: dict[MeasureName, RunMeasure] = {
     ),
     "classes": RunMeasure("accuracy", compute=lambda r: final(r.class_accuracy, axis=-2), digits=4),
     "included": RunMeasure("inclusion rate (fraction of the available rounds in which a client is invited)"),
+    "availability_error": RunMeasure("mean absolute error of the estimated availability", ""),
+    "correlation_error": RunMeasure("mean absolute error of the estimated correlation", ""),
+    "excess_error": RunMeasure("mean absolute error of the estimated correlation minus that of the availability", ""),
     "speedup": RunMeasure("speed-up in rounds to the other method's final accuracy", "times"),
 }
 
@@ -121,6 +127,8 @@ class MethodResult(_Stored):
     diverged: list[bool]
     objective_curve: Array | None = None  # [points], mean over runs
     objective: Array | None = None
+    test_loss_curve: Array | None = None  # [points], mean over runs
+    test_loss: Array | None = None
     tail_loss: Array | None = None
     curve: Array | None = None  # test accuracy, [runs, points]
     final: Array | None = None
@@ -149,16 +157,31 @@ class Invited(_Stored):
     """How often a method invites the clients of each kind."""
 
     invited: Array  # [kinds, times], fraction of the clients of the kind
-    share: Array  # [kinds, seeds], fraction of the available rounds in which a client is invited
+    share: Array  # [kinds, runs], fraction of the available rounds in which a client is invited
+    weight: Array | None = None  # [kinds, runs], mean over clients of (1/T) Σ_t q_k, in units of α_k
 
 
 class Inclusion(_Stored):
-    """Available and invited clients over time, by kind, on the first data draw."""
+    """Available and invited clients over time, by kind; means over runs."""
 
     kinds: list[str]
     rounds: list[int]  # the first round of each time bin
     methods: dict[str, Invited]
     present: Array  # [kinds, times], fraction of the clients of the kind that are available
+
+
+class Activity(_Stored):
+    """Each client in each round, on the first data draw and seed."""
+
+    clients: list[str]  # the kind of each client
+    methods: dict[str, list[str]]  # for each client a string of rounds: 0 unavailable, 1 available only, 2 invited
+
+
+class Estimates(_Stored):
+    """The mean absolute errors of an estimator over all clients after the observed rounds, for each run."""
+
+    availability: Array
+    correlation: Array
 
 
 class Regions(_Stored):
@@ -212,6 +235,8 @@ class CaseResult(_Stored):
     rounds: list[int]  # of the points of each curve
     methods: list[MethodResult]
     inclusion: Inclusion | None = None
+    activity: Activity | None = None
+    estimates: Estimates | None = None
     regions: Regions | None = None
     seconds: float
 

@@ -3,24 +3,28 @@
 Verdicts (`claims`) and figures (`page`) are computed later from the results alone.
 """
 
+import functools
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from fedtide.errors import FedtideError
-from fedtide.experiments.build import Experiment, build
+from fedtide.experiments.build import Experiment, build, build_method
 from fedtide.experiments.config import Config, with_values
 from fedtide.methods import Method
 from fedtide.problems import Classification
+from fedtide.reproduce.cells import Arrays, Cells
 from fedtide.reproduce.results import (
     MEASURES,
+    Activity,
     CaseResult,
+    Estimates,
     Inclusion,
     Invited,
     MethodResult,
@@ -33,13 +37,19 @@ from fedtide.reproduce.study import CaseConfig, StudyPlan
 from fedtide.simulation import describe, simulate
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.simulation.progress import Progress
-from fedtide.tuning.plan import plan
+from fedtide.tuning.plan import Plan, plan
+from fedtide.tuning.space import Space, is_number
+from fedtide.tuning.space import with_values as with_settings
 from fedtide.tuning.trials import edge, try_all
 from fedtide.tuning.tune import run_trials
+from fedtide.types import Population
 
 POINTS = 50  # points stored of each curve
 _BINS = 40  # time bins in which invitations are counted
 _GRID = 72  # points per side of a plane of decision regions
+
+Values = tuple[Any, ...]
+"""A setting: a value for each axis of a search space."""
 
 
 class MethodToRun(NamedTuple):
@@ -49,57 +59,67 @@ class MethodToRun(NamedTuple):
     tuned: Tuned | None = None  # None if it runs as written
 
 
-def reproduce(planned: StudyPlan, progress: Progress | None = None) -> Results:
+def reproduce(planned: StudyPlan, progress: Progress | None = None, cells: Path | None = None) -> Results:
     """Runs all cases of a planned study.
 
-    Every case is tuned on a separate data draw with separate seeds, and then run on `draws` other data draws, each with
+    Every case is tuned on separate data draws with separate seeds, and then run on `draws` other data draws, each with
     its own seeds. All methods see the same data, availability, minibatches and initial models, so every difference
-    between methods is paired. `progress` is called with (the current step, rounds completed, rounds in total).
+    between methods is paired. `progress` is called with (the current step, rounds completed, rounds in total). With a
+    folder for `cells`, the numbers of each step are kept there, and a study that was stopped continues from them.
     """
-    begun = time.monotonic()
+    kept = Cells(cells, planned)
     return Results(
         name=planned.name,
         scale=planned.scale,
         note=planned.study.scales[planned.scale].note,
         draws=planned.draws,
-        cases=[_case(planned, panel, progress or (lambda what, done, total: None)) for panel in planned.panels],
-        seconds=round(time.monotonic() - begun, 1),
+        cases=[_case(planned, panel, kept, progress or (lambda what, done, total: None)) for panel in planned.panels],
+        seconds=round(kept.seconds, 1),
         hardware=describe.hardware(),
         versions=describe.versions(),
     )
 
 
-def _case(planned: StudyPlan, panel: CaseConfig, progress: Progress) -> CaseResult:
-    begun = time.monotonic()
+def _case(planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Progress) -> CaseResult:
+    before, study = cells.seconds, planned.study
     config, what = panel.config, panel.label or planned.name
     experiments = [_drawn(config, draw) for draw in range(planned.draws)]
-    chosen = _chosen(planned, panel, lambda done, total: progress(f"{what}: tuning", done, total))
+    chosen = _chosen(planned, panel, cells, lambda done, total: progress(f"{what}: tuning", done, total))
     methods = [c.method for c in chosen.values()]
     problems = _of_one_shape([e.problem for e in experiments])
     seeds, first, run = _seeds(config), experiments[0], config.run
-    records = []
-    for draw, problem in enumerate(problems):
 
-        def report(done: int, total: int, before: int = draw) -> None:
-            progress(what, before * total + done, total * len(problems))
+    def trained(draw: int, problem: Any) -> EvaluationRecord:
+        def report(done: int, total: int) -> None:
+            progress(what, draw * total + done, total * len(problems))
 
-        own = [draw * len(seeds) + seed for seed in seeds]
-        records.append(
-            try_all(config, problem, first.availability, methods, rounds=run.rounds, seeds=own, skew=False,
-                    progress=report)
+        return try_all(
+            config, problem, first.availability, methods, rounds=run.rounds, seeds=_own_seeds(config, draw), skew=False,
+            progress=report,
         )  # fmt: skip
+
+    records = []
+    for i, problem in enumerate(problems):
+        arrays = cells(panel, f"draw {i}", lambda i=i, problem=problem: trained(i, problem)._asdict())
+        records.append(EvaluationRecord._make(arrays[field] for field in EvaluationRecord._fields))
     record = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1, dtype=np.float64), *records)
     evaluated = [*range(run.evaluate_every, run.rounds, run.evaluate_every), run.rounds]
     kept = np.unique(np.linspace(0, len(evaluated) - 1, POINTS).round().astype(int)).tolist()
-    recorded = {label: chosen[label].method for label in planned.study.inclusion if label in chosen}
-    shown: dict[str, Any] = {}
-    if recorded:
-        shown["inclusion"] = _inclusion(config, first, recorded, seeds)
-    if "regions" in planned.study.shows:
-        shown["regions"] = _regions(config, first, chosen, seeds[:1])
     availability = config.availability.model_dump(exclude_unset=True)
     if "path" in availability:
         availability["path"] = Path(availability["path"]).name  # the file name without its folder
+    shown: dict[str, Any] = {}
+    recorded = {label: chosen[label].method for label in study.inclusion if label in chosen}
+    if recorded:
+        shown |= _attendance(panel, experiments, recorded, cells, "activity" in study.shows)
+    if "estimates" in study.shows and run.history:
+        method = chosen[study.reference].method
+        own_seeds = [seed for draw in range(planned.draws) for seed in _own_seeds(config, draw)]
+        shown["estimates"] = Estimates(
+            **cells(panel, f"estimates of {study.reference}", lambda: _errors(config, first, method, own_seeds))
+        )
+    if "regions" in study.shows:
+        shown["regions"] = _regions(config, first, chosen, seeds[:1])
     return CaseResult(
         label=panel.label,
         value=panel.value,
@@ -125,7 +145,7 @@ def _case(planned: StudyPlan, panel: CaseConfig, progress: Progress) -> CaseResu
             for i, (label, choice) in enumerate(chosen.items())
         ],
         **shown,
-        seconds=round(time.monotonic() - begun, 1),
+        seconds=round(cells.seconds - before, 1),
     )
 
 
@@ -141,6 +161,12 @@ def _seeds(config: Config) -> list[int]:
     return list(range(seeds))
 
 
+def _own_seeds(config: Config, draw: int) -> list[int]:
+    """The seeds of the runs on a data draw: no two runs share a seed."""
+    seeds = _seeds(config)
+    return [draw * len(seeds) + seed for seed in seeds]
+
+
 def _of_one_shape(problems: list[Any]) -> list[Any]:
     """The problems padded to the same size, so that all draws share compiled programs."""
     if not all(isinstance(problem, Classification) for problem in problems):
@@ -149,30 +175,130 @@ def _of_one_shape(problems: list[Any]) -> list[Any]:
     return [problem.padded(train, test) for problem in problems]
 
 
-def _chosen(planned: StudyPlan, panel: CaseConfig, progress: Callable[[int, int], None]) -> dict[str, MethodToRun]:
+def _chosen(
+    planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Callable[[int, int], None]
+) -> dict[str, MethodToRun]:
     """The methods to run, by label; each tuned method with its best setting out of the same number of trials."""
-    config = panel.config
-    own = _drawn(config, planned.draws)  # a data draw on which no method is compared
-    chosen = {label: MethodToRun(method) for label, method in own.methods.items()}
-    if planned.study.tune is None or config.tune.trials == 1:
+    study, config = planned.study, panel.config
+    draws = [_drawn(config, planned.draws + i) for i in range(study.tuning_draws)]  # no method is compared on these
+    chosen = {label: MethodToRun(method) for label, method in draws[0].methods.items()}
+    if study.tune is None or config.tune.trials == 1:
         return chosen
-    tuning = plan(config, own._replace(methods=dict(list(own.methods.items())[: panel.tuned])))
-    for i, (label, space) in enumerate(tuning.spaces.items()):
-
-        def report(label: str, done: int, total: int, before: int = i) -> None:
-            progress(before * total + done, total * len(tuning.spaces))
-
-        result = run_trials(tuning, label, skew=False, progress=report)
-        best = int(np.argmax(result.rank == 1))  # the first if all diverged
-        score = float(_rounded(result.score[best], 5))
-        tuned = Tuned(
-            settings={axis.name: value for axis, value in zip(space.axes, space.trials[best], strict=True)},
-            score=score if math.isfinite(score) else None,
-            edges=[a.name for a, x in zip(space.axes, space.trials[best], strict=True) if edge(x, a.values)],
-            trials=len(space.trials),
+    tuned = list(chosen)[: panel.tuned]
+    asked = [study.shared] if study.shared in tuned else tuned
+    draws = [draw._replace(methods={label: draw.methods[label] for label in tuned}) for draw in draws]
+    spaces, found = _searched(planned, panel, cells, draws, asked, progress)
+    for index, label in enumerate(tuned):
+        axes, (values, score, trials) = spaces[label].axes, found.get(label) or found[asked[0]]
+        choice = with_settings(config.methods[index], axes, values)
+        chosen[label] = MethodToRun(
+            build_method(config, index, choice, draws[0].problem.sizes),
+            Tuned(
+                settings={axis.name: value for axis, value in zip(axes, values, strict=True)},
+                score=float(_rounded(score, 5)) if math.isfinite(score) else None,
+                edges=[axis.name for axis, value in zip(axes, values, strict=True) if edge(value, axis.values)],
+                trials=trials,
+            ),
         )
-        chosen[label] = MethodToRun(result.methods[best], tuned)
     return chosen
+
+
+class _Best(NamedTuple):
+    """The best setting of a method out of so many trials."""
+
+    values: Values
+    score: float
+    trials: int
+
+
+def _searched(
+    planned: StudyPlan,
+    panel: CaseConfig,
+    cells: Cells,
+    draws: list[Experiment],
+    labels: list[str],
+    progress: Callable[[int, int], None],
+) -> tuple[dict[str, Space], dict[str, _Best]]:
+    """(the last search space, the best setting) of each method; lists are extended if a best value is at their end."""
+    config, left = panel.config, planned.study.extensions
+    scores: dict[str, dict[Values, float]] = {label: {} for label in labels}
+    while True:
+        plans = [plan(config, draw) for draw in draws]
+        problems = _of_one_shape([one.problem for one in plans])
+        plans = [one._replace(problem=problem) for one, problem in zip(plans, problems, strict=True)]
+        for i, label in enumerate(labels):
+
+            def report(done: int, total: int, before: int = i) -> None:
+                progress(before * total + done, total * len(labels))
+
+            cell = functools.partial(cells, panel, f"tuning {label}, {left} extensions left")
+            scores[label] |= _scores(cell, plans, label, scores[label], report)
+        highest, spaces = plans[0].measure.highest, plans[0].spaces
+        best = {label: _best({v: own[v] for v in spaces[label].trials}, highest) for label, own in scores.items()}
+        edges = {
+            (axis.name, end)
+            for label, own in best.items()
+            for axis, value in zip(spaces[label].axes, own.values, strict=True)
+            if (end := edge(value, axis.values))
+        }
+        wider = _extended(config, edges) if left else None
+        if wider is None:
+            return spaces, best
+        config, left = wider, left - 1
+
+
+def _scores(
+    cell: Callable[[Callable[[], Arrays]], Arrays],
+    plans: list[Plan],
+    label: str,
+    known: Mapping[Values, float],
+    progress: Callable[[int, int], None],
+) -> dict[Values, float]:
+    """The scores of a method's new settings, averaged over the data draws; nan if one diverged on a draw."""
+    new = tuple(values for values in plans[0].spaces[label].trials if values not in known)
+
+    def tried() -> dict[str, np.ndarray]:
+        scores = []
+        for i, one in enumerate(plans):
+
+            def report(_: str, done: int, total: int, before: int = i) -> None:
+                progress(before * total + done, total * len(plans))
+
+            spaces = one.spaces | {label: one.spaces[label]._replace(trials=new)}
+            scores.append(run_trials(one._replace(spaces=spaces), label, skew=False, progress=report).score)
+        return {"score": np.mean(scores, axis=0)}
+
+    return dict(zip(new, cell(tried)["score"].tolist(), strict=True)) if new else {}
+
+
+def _best(scores: dict[Values, float], highest: bool) -> _Best:
+    """The setting with the best score; among equal scores, or if all diverged, the one with the smaller rate."""
+    worst = -math.inf if highest else math.inf
+    ranked = {values: worst if math.isnan(score) else score for values, score in sorted(scores.items())}
+    values = (max if highest else min)(ranked, key=lambda values: ranked[values])
+    return _Best(values, scores[values], len(scores))
+
+
+def _extended(config: Config, edges: set[tuple[str, str]]) -> Config | None:
+    """The configuration with a further value in the lists of [tune.space] at whose end a chosen value is.
+
+    The step is the ratio of the two values at that end. None if there is nothing to extend: every method has the same
+    number of trials, so a list is extended for all methods or for none.
+    """
+    lists = {name: values for name, values in config.tune.space.items() if isinstance(values, list)}
+    if config.tune.trials != math.prod(map(len, lists.values())):
+        return None
+    wider = dict(lists)
+    for name, end in sorted(edges):
+        values = lists.get(name, [])
+        values = sorted(values) if all(map(is_number, values)) else []
+        if len(values) > 1 and values[0] > 0:
+            last, before = (values[0], values[1]) if end == "smallest" else (values[-1], values[-2])
+            wider[name] = sorted([*wider[name], float(f"{last * last / before:.2g}")])
+    if wider == lists:
+        return None
+    trials = math.prod(map(len, wider.values()))
+    return with_values(config, "tune", space=config.tune.space | wider, trials=trials)
 
 
 def _measured(record: EvaluationRecord, kept: list[int]) -> dict[str, Any]:
@@ -183,6 +309,7 @@ def _measured(record: EvaluationRecord, kept: list[int]) -> dict[str, Any]:
         "objective_curve": _rounded(record.objective.mean(axis=0)[kept], 5),
     }
     if tested:
+        measured["test_loss_curve"] = _rounded(record.test_loss.mean(axis=0)[kept], 5)
         measured["curve"] = _rounded(record.test_accuracy[:, kept], 4)
     if record.class_accuracy.size:
         measured["classes_curve"] = _rounded(record.class_accuracy.mean(axis=0)[kept], 4)
@@ -193,38 +320,90 @@ def _measured(record: EvaluationRecord, kept: list[int]) -> dict[str, Any]:
     return measured
 
 
-def _inclusion(config: Config, experiment: Experiment, methods: dict[str, Method], seeds: list[int]) -> Inclusion:
-    """Available and invited clients over time, by kind of client."""
-    run = config.run
-    result = simulate(
-        experiment.problem, experiment.availability, methods, rounds=run.rounds, seeds=seeds,
-        evaluate_every=run.rounds, history=run.history, record_clients=True,
-    )  # fmt: skip
-    of_clients = np.array(experiment.availability.classes())
+def _attendance(
+    panel: CaseConfig, experiments: list[Experiment], methods: dict[str, Method], cells: Cells, by_client: bool
+) -> dict[str, Any]:
+    """The fields `inclusion` and, if it is asked for, `activity` of a case."""
+    run, first = panel.config.run, experiments[0]
+
+    def recorded(draw: int, problem: Any) -> Arrays:
+        result = simulate(
+            problem, first.availability, methods, rounds=run.rounds, seeds=_own_seeds(panel.config, draw),
+            evaluate_every=run.rounds, history=run.history, record_clients=True,
+        )  # fmt: skip
+        arrays = {"active": result.attendance(next(iter(methods)))[0]}
+        for i, method in enumerate(methods):
+            arrays |= {f"invited {i}": result.attendance(method)[1], f"weight {i}": result.weights(method)}
+        return arrays
+
+    parts = [
+        cells(panel, f"attendance, draw {i}", functools.partial(recorded, i, problem))
+        for i, problem in enumerate(_of_one_shape([e.problem for e in experiments]))
+    ]
+    arrays = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    clusters = getattr(first.availability, "clusters", None)
+    of_clients = np.array(
+        first.availability.classes() if clusters is None else [f"cluster {c}" for c in np.asarray(clusters)]
+    )
     kinds = list(dict.fromkeys(of_clients.tolist()))
-    first = np.linspace(0, run.rounds, min(_BINS, run.rounds) + 1).round().astype(int)[:-1]
-    lengths = np.diff([*first, run.rounds])[:, None]
+    bins = np.linspace(0, run.rounds, min(_BINS, run.rounds) + 1).round().astype(int)[:-1]
+    lengths = np.diff([*bins, run.rounds])[:, None]
+    importance = np.repeat([e.problem.importance for e in experiments], len(_seeds(panel.config)), axis=0)
 
     def over_time(rounds: np.ndarray) -> np.ndarray:
-        shares = np.add.reduceat(rounds, first, axis=1).astype(float) / lengths
+        shares = np.add.reduceat(rounds, bins, axis=1).astype(float) / lengths
         return _rounded([shares[..., of_clients == kind].mean((0, 2)) for kind in kinds], 4)
 
     def by_kind(rounds: np.ndarray) -> np.ndarray:
         return np.array([rounds[..., of_clients == kind].sum((1, 2)) for kind in kinds])
 
-    attendance = {label: result.attendance(label) for label in methods}  # (active, invited) [seeds, rounds, clients]
-    active, _ = next(iter(attendance.values()))
-    return Inclusion(
-        kinds=kinds,
-        rounds=(first + 1).tolist(),
-        methods={
-            label: Invited(
-                invited=over_time(invited), share=_rounded(by_kind(invited) / np.maximum(by_kind(active), 1), 4)
-            )
-            for label, (active, invited) in attendance.items()
-        },
-        present=over_time(active),
-    )
+    active = arrays["active"]  # bool[runs, rounds, clients], as the arrays of each method
+    found = {method: (arrays[f"invited {i}"], arrays[f"weight {i}"]) for i, method in enumerate(methods)}
+    shares = {method: by_kind(invited) / np.maximum(by_kind(active), 1) for method, (invited, _) in found.items()}
+    weights = {method: weight.mean(1) / importance for method, (_, weight) in found.items()}  # [runs, clients]
+    fields: dict[str, Any] = {
+        "inclusion": Inclusion(
+            kinds=kinds,
+            rounds=(bins + 1).tolist(),
+            methods={
+                method: Invited(
+                    invited=over_time(invited),
+                    share=_rounded(shares[method], 4),
+                    weight=_rounded([weights[method][:, of_clients == kind].mean(1) for kind in kinds], 4),
+                )
+                for method, (invited, _) in found.items()
+            },
+            present=over_time(active),
+        )
+    }
+    if by_client:
+        fields["activity"] = Activity(
+            clients=of_clients.tolist(),
+            methods={
+                method: ["".join(map(str, row)) for row in (active[0].astype(int) + invited[0]).T.tolist()]
+                for method, (invited, _) in found.items()
+            },
+        )
+    return fields
+
+
+def _errors(config: Config, experiment: Experiment, method: Method, seeds: list[int]) -> dict[str, np.ndarray]:
+    """Mean absolute errors of a method's estimates after the observed rounds, for each seed."""
+    process, problem, estimator = experiment.availability, experiment.problem, method.estimator
+    population = Population(jnp.asarray(problem.importance), jnp.asarray(problem.sizes))
+    truth = np.asarray(process.availability), np.asarray(process.correlation)
+
+    def step(state: Any, available: jax.Array) -> tuple[Any, Any]:
+        estimate, state = estimator.update(state, available)
+        return state, (estimate.availability, estimate.correlation)
+
+    rows = []
+    for seed in seeds:
+        trace = jnp.asarray(process.sample(seed, config.run.history))
+        _, estimates = jax.lax.scan(step, estimator.init(population), trace)
+        rows.append([np.abs(values[-1] - true).mean() for values, true in zip(estimates, truth, strict=True)])
+    errors = _rounded(np.transpose(rows), 4)
+    return {"availability": errors[0], "correlation": errors[1]}
 
 
 def _regions(config: Config, experiment: Experiment, chosen: dict[str, MethodToRun], seeds: list[int]) -> Regions:

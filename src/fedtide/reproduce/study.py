@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -33,7 +33,9 @@ from fedtide.experiments.place import Place
 from fedtide.reproduce.results import MeasureName
 
 ScaleName = Literal["smoke", "reduced", "paper"]
-FigureKind = Literal["curves", "ends", "grid", "classes", "inclusion", "regions", "map"]
+FigureKind = Literal[
+    "curves", "ends", "grid", "classes", "inclusion", "weights", "activity", "best", "estimates", "regions", "map"
+]
 
 REDUCED = {"mnist": "mnist10k", "fashion_mnist": "fmnist20k", "cifar10": "cifar10_12k"}
 """Data sets that replace others at the reduced scale."""
@@ -68,6 +70,10 @@ class AtScale(Changes):
 
     note: str = Field(default="", description="text: how this differs from the publication")
     caveat: str = Field(default="", description="text: a limitation of verdicts at this scale")
+    stand_in: str = Field(
+        default="",
+        description="text: what replaces the published network or data; claims of the paper are then not tested",
+    )
     draws: Positive | None = Field(default=None, description="a number of data draws, 1 or more")
     cases: tuple[Word, ...] | None = Field(default=None, description="a list of the labels of the cases to run")
     without: tuple[Word, ...] = Field(default=(), description="a list of the labels of methods that are not run")
@@ -85,8 +91,8 @@ class Claim(Table):
     method: Word = Field(description="the label of the method in question")
     measure: MeasureName = Field(
         default="final",
-        description='"final", "average", "best", "spread", "worst_decile", "objective", "tail_loss", "classes", '
-        '"included" or "speedup"',
+        description='"final", "round", "average", "best", "spread", "worst_decile", "objective", "test_loss", '
+        '"tail_loss", "classes", "included", "availability_error", "correlation_error", "excess_error" or "speedup"',
     )
     against: Word | tuple[Word, ...] | None = Field(
         default=None,
@@ -95,16 +101,27 @@ class Claim(Table):
     value: float = Field(default=0.0, description="a number to compare with instead of a method")
     holds: Literal["above", "below", "within"] = Field(default="above", description='"above", "below" or "within"')
     by: float = Field(default=0.0, description="a number: the threshold (for accuracies in points)")
+    size: float | None = Field(
+        default=None, description="a number: the published difference; an interval that excludes it is reported"
+    )
+    round: Positive | None = Field(default=None, description="the round, for the measure `round`")
     cases: tuple[Word, ...] | None = Field(default=None, description="a list of the labels of cases")
     trend: bool = Field(default=False, description="true or false: whether to test the slope over the cases")
     classes: tuple[int, ...] = Field(default=(), description="a list of classes, for the measure `classes`")
-    group: Word | None = Field(default=None, description="a kind of client, for the measure `included`")
+    group: Word | tuple[Word, ...] | None = Field(
+        default=None, description="a kind of client, or a list of kinds, for the measure `included`"
+    )
     against_group: Word | None = Field(default=None, description="a kind of client to compare the group with")
 
     @property
     def rivals(self) -> tuple[str, ...]:
         """The labels of the methods to compare with."""
         return (self.against,) if isinstance(self.against, str) else self.against or ()
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The kinds of clients of the claim."""
+        return (self.group,) if isinstance(self.group, str) else self.group or ()
 
 
 _Run = dict[str, Any]
@@ -119,14 +136,28 @@ class Study(Table):
     about: Word = Field(description="text: what the paper shows, and how it is reproduced here")
     shows: tuple[FigureKind, ...] = Field(
         default=("curves",),
-        description='a list of "curves", "ends", "grid", "classes", "inclusion", "regions" or "map"',
+        description='a list of "curves", "ends", "grid", "classes", "inclusion", "weights", "activity", "best", '
+        '"estimates", "regions" or "map"',
     )
     axis: str = Field(default="", description="text: the quantity on the horizontal axis, such as κ̄²")
+    best: Word | None = Field(
+        default=None,
+        description="the argument of [[methods]] or [[fixed]] whose best value is shown over rounds",
+    )
     grid: dict[str, Word] = Field(
         default={},
         description="a table with the names of two axes, each with the argument of [[fixed]] that it shows",
     )
     draws: Positive = Field(default=1, description="a number of data draws, 1 or more")
+    tuning_draws: Positive = Field(
+        default=1, description="a number of data draws on which settings are chosen, other than those of the runs"
+    )
+    extensions: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="how often the lists of [tune.space] are extended if a chosen value is at their end"
+    )
+    shared: Word | None = Field(
+        default=None, description="the label of the tuned method whose chosen settings all tuned methods use"
+    )
     inclusion: tuple[Word, ...] = Field(
         default=(), description="a list of the labels of methods whose invitations are recorded"
     )
@@ -277,11 +308,14 @@ def _check(study: Study, place: Place) -> None:
         raise place.key("problem").key("seed").error("must not be set; the seed is the number of the data draw")
     if "map" in study.shows and {len(case.coordinates) for case in study.cases} != {2}:
         raise place.key("cases").error("a map needs two coordinates for every case")
+    if "best" in study.shows and study.best is None:
+        raise place.key("best").error('missing; shows = ["best"] needs the name of an argument')
     if study.grid and len(study.grid) != 2:
         raise place.key("grid").error("must name two axes, each with an argument")
-    for label in study.inclusion:
-        if label not in methods:
-            raise place.key("inclusion").error(f"no method is labelled '{label}'; {did_you_mean(label, methods)}")
+    for key, labels in (("inclusion", study.inclusion), ("shared", (study.shared,) if study.shared else ())):
+        for label in labels:
+            if label not in methods:
+                raise place.key(key).error(f"no method is labelled '{label}'; {did_you_mean(label, methods)}")
     for i, claim in enumerate(study.claims):
         at = place.key("claims").item(i)
         for key, labels, known in (
@@ -296,6 +330,10 @@ def _check(study: Study, place: Place) -> None:
             raise at.key("against").error("missing; a speed-up is relative to another method")
         if (claim.measure == "classes") != bool(claim.classes):
             raise at.key("classes").error('must be given for the measure "classes", and only for it')
+        if claim.measure.endswith("_error") and "estimates" not in study.shows:
+            raise at.key("measure").error(f"'{claim.measure}': shows must contain \"estimates\"")
+        if (claim.measure == "round") != bool(claim.round):
+            raise at.key("round").error('must be given for the measure "round", and only for it')
         if (claim.measure == "included") != bool(claim.group):
             raise at.key("group").error('must be given for the measure "included", and only for it')
         if claim.measure == "included" and claim.method not in study.inclusion:

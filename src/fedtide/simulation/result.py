@@ -34,16 +34,21 @@ class Result:
 
     def attendance(self, label: str) -> tuple[np.ndarray, np.ndarray]:
         """(available, invited) clients under a method: bool[seeds, rounds, clients]. Clients must be recorded."""
+        return self._by_client(label, "active"), self._by_client(label, "invited")
+
+    def weights(self, label: str) -> np.ndarray:
+        """The weights q of a method, 0 where a client is not invited: float[seeds, rounds, clients]. Clients must be
+        recorded."""
+        return self._by_client(label, "weight")
+
+    def _by_client(self, label: str, column: str) -> np.ndarray:
         if self.clients.is_empty():
             reason = "this run did not record clients; run it with record_clients=True"
             raise FedtideError(f"attendance({label!r}): {reason}")
         seeds, rounds, clients = len(self.about["seeds"]), self.about["rounds"], self.about["problem"]["clients"]
         # Stable, so that the seeds of a round remain in their order, which need not be increasing.
         own = self.clients.filter(method=label).sort("round", maintain_order=True)
-        active, invited = (
-            own[column].to_numpy().reshape(rounds, seeds, clients).swapaxes(0, 1) for column in ("active", "invited")
-        )
-        return active, invited
+        return own[column].to_numpy().reshape(rounds, seeds, clients).swapaxes(0, 1)
 
     def summary(self, baseline: str | None = None) -> "polars.DataFrame":
         """One row per method: final, average and worst-decile accuracy, and the paired difference to `baseline`."""

@@ -3,7 +3,7 @@
 W is the ball of radius R around 0 to which the server projects.
 
 Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
-IEEE/ACM ToN 2024, Sec. IV (assumptions 2 to 6).
+IEEE/ACM ToN 2024, Sec. III-A.
 """
 
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
 """Weights that minimise the bounds: for the fastest convergence, and for the best trade-off with bias.
 
 Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
-IEEE/ACM ToN 2024, Sec. IV and Appendices D and E.
+IEEE/ACM ToN 2024, Sec. III-C to III-E and Appendices D and E.
 """
 
 from typing import Any, NamedTuple

@@ -293,7 +293,7 @@ class LocalFederation:
                 return
             time.sleep(0.1)
         last = self.log(name).strip().splitlines()[-1:] or [""]
-        raise FedtideError(f"{name} does not start: {last[0]}")
+        raise FedtideError(f"{name} did not start: {last[0]}")
 
     def _configure(self) -> None:
         home = self.folder / "flower"

@@ -83,8 +83,8 @@ class Deadlines:
         self._warned[kind] = now
         more = "; raise deadline.most" if now >= self.limits.most else ""
         message = (
-            f"{close} of the last {len(observed)} replies to '{kind}' came close to the deadline or after it: slow "
-            f"clients count as unavailable, which biases availability estimates (deadline now {now:.1f} s{more})"
+            f"{close} of the last {len(observed)} replies to '{kind}' arrived shortly before or after the deadline: "
+            f"slow clients count as unavailable, which biases availability estimates (deadline now {now:.1f} s{more})"
         )
         log.warning(message)
         return message

@@ -99,7 +99,7 @@ def _locked(folder: Path, exchange: Exchange) -> Iterator[None]:
     with ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(alone(folder, "another server app is running this run"))
+                stack.enter_context(alone(folder, "another server app is already executing this run"))
                 break
             except FedtideError:
                 if exchange.clock() >= end:

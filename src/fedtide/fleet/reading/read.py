@@ -53,9 +53,9 @@ def read(
     - matrix (rounds × devices of 1, 0 and −1 or nothing for "not observed"), with a time column or `round_seconds`.
 
     Times are epoch numbers (in `unit` s, ms, us or ns; else in the unit that ends the column's name, as in start_ms;
-    else by their size), ISO texts (in `zone` where they name none), or the log's own clock (numbers under 10⁸ seconds);
-    its time 0 may be dated with `origin`. `zone` is also the zone in which days are counted. `where` keeps the rows
-    with these values, e.g. {"kind": "charging"}.
+    else inferred from their magnitude), ISO texts (in `zone` where they name none), or the log's own clock (numbers
+    under 10⁸ seconds); its time 0 may be dated with `origin`. `zone` is also the zone in which days are counted.
+    `where` keeps the rows with these values, e.g. {"kind": "charging"}.
 
     A device is not observed outside of its windows (`windows`: a table of device, start, end). Without them it is
     assumed to be observed from the log's first to its last moment ("whole"), or from its own first to last ("own").

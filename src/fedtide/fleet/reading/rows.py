@@ -84,7 +84,7 @@ def state_words(on: Iterable[str], off: Iterable[str]) -> dict[str, int]:
     words = {**dict.fromkeys(_ON.split(), 1), **dict.fromkeys(_OFF.split(), 0)}
     own_on, own_off = ({str(word).strip().lower() for word in given} for given in (on, off))
     if both := own_on & own_off:
-        raise InvalidInput("on", ", ".join(sorted(both)), "words that are not in off, too")
+        raise InvalidInput("on", ", ".join(sorted(both)), "words that are not also in off")
     return {**words, **dict.fromkeys(own_on, 1), **dict.fromkeys(own_off, 0)}
 
 
@@ -188,7 +188,7 @@ def _usable(block: Block, form: RowFormat, names: Names, tally: Tally) -> Rows:
     if len(end):
         # In the hour that occurs twice an end may seem to be before its start: see folds.py.
         leave(TURNED, end < start - (7_200_000 if clock.naive and clock.local != "UTC" else 0))
-        leave("rows of no length", end == start)
+        leave("rows of zero length", end == start)
     state = np.zeros(0, bool)
     if "state" in chosen:
         texts = table[chosen["state"]].cast(pl.String).str.strip_chars().str.to_lowercase()

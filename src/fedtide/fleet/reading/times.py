@@ -83,7 +83,8 @@ def settle(column: pl.Series, tally: Tally, times: Times) -> LogClock:
     guessed = "s" if origin is not None else by_size
     named = unit_of(column.name)
     scale = UNITS[unit or named or guessed]
-    why = f", as the name of column {column.name} says" if named else "" if origin is not None else ", by their size"
+    inferred = "" if origin is not None else ", inferred from their magnitude"
+    why = f", as the name of column {column.name} says" if named else inferred
     assumed = "" if unit else f"Times are assumed to be in {_WORDS[named or guessed]}{why}."
     if assumed:
         tally.note(assumed)

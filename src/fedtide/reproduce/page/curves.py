@@ -12,11 +12,11 @@ from fedtide.report.curves import Curve, name_lines, over_rounds
 from fedtide.report.picture import PERCENT, STEPS, Picture, level_lines, panel_heights, panels, picture
 from fedtide.report.svg import colour
 from fedtide.reproduce.page.heat import selected_classes
-from fedtide.reproduce.page.panels import MOST_PANELS, PlottedMethod, legend, named, rows
+from fedtide.reproduce.page.panels import MOST_PANELS, PlottedMethod, heading, legend, named, rows
 from fedtide.reproduce.results import CaseResult, Results
 from fedtide.reproduce.study import Study
 from fedtide.statistics import Metric, evenly
-from fedtide.text import clean, percent, short, value
+from fedtide.text import clean, percent, value
 
 _POINTS = 1200  # at most, in a figure
 _SOON = 0.15  # the first fraction of the rounds, which may be outside the axis limits
@@ -41,7 +41,7 @@ def curves(study: Study, results: Results) -> Picture:
     single = len(cases) == 1
     caption = f"{what.capitalize()} over rounds, mean over {_replicas(cases)}."
     if kind == "accuracy" and any(_banded(lines) for lines in drawn):
-        caption += " Bands: 10th to 90th percentile after removing the median over methods of each replica."
+        caption += " Bands: 10th to 90th percentile after removing the per-replica median over methods."
     if key.published:
         caption += " Dashed: published settings."
     below = _below(drawn, limits) if kind == "accuracy" else []
@@ -59,7 +59,7 @@ def curves(study: Study, results: Results) -> Picture:
         for at, (case, own) in enumerate(zip(cases, axes, strict=True)):
             if not single:
                 small = narrow and columns > 1
-                own.set_title(short(case.label, 18 if small else 34), fontsize=11 if small else 12)
+                own.set_title(heading(case.label, 18 if small else 30), fontsize=11 if small else 12)
             if at % columns == 0 and (single or not narrow):
                 own.set_ylabel(what.capitalize())
         if at_ends and not narrow:
@@ -94,7 +94,7 @@ def rare_classes(study: Study, results: Results) -> Picture | None:
         limits, columns = [(-0.02, 1.02)] * len(wanted), 2 if narrow else 3
         axes = _paint(figure, columns, drawn, limits, "accuracy", study.reference, ticks=3)
         for at, (title, own) in enumerate(zip(titles, axes, strict=True)):
-            own.set_title(short(title, 20 if narrow else 34))
+            own.set_title(heading(title, 20 if narrow else 30))
             own.tick_params(labelleft=at % columns == 0)
         key.draw(figure, narrow)
 

@@ -10,7 +10,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from fedtide.report import picture
 from fedtide.report.svg import INK, colour
-from fedtide.reproduce.page.panels import PlottedMethod, brief, legend, named, rows
+from fedtide.reproduce.page.panels import PlottedMethod, brief, heading, legend, named, rows
 from fedtide.reproduce.results import CaseResult, Level, Results
 from fedtide.reproduce.study import Study
 from fedtide.text import change, clean, number, short, value
@@ -163,7 +163,7 @@ def _over_axis(study: Study, results: Results) -> picture.Picture:
 
     def paint(figure: Figure, narrow: bool):
         top, bottom = figure.subplots(2, 1, height_ratios=[1.6, 1.0])
-        spots = _spots([x for line in lines for x, _ in line.points])
+        spots = spots_of([x for line in lines for x, _ in line.points])
         bottom.axhline(0, color=INK, lw=0.9, alpha=0.6)
         for place, (row, points) in enumerate(lines):
             beside = 3.0 * (place - (len(lines) - 1) / 2)
@@ -173,7 +173,7 @@ def _over_axis(study: Study, results: Results) -> picture.Picture:
         top.set_ylim(_reach([(end.row, end.level) for end in every], zero=False))
         bottom.set_ylim(_reach([(end.row, end.gap) for end in every if end.gap is not None], zero=True))
         for axes in (top, bottom):
-            _places(axes, spots, narrow)
+            places_below(axes, spots, narrow)
             picture.level_lines(axes, 4)
         if metric == "accuracy":
             top.yaxis.set_major_formatter(picture.PERCENT)
@@ -181,7 +181,7 @@ def _over_axis(study: Study, results: Results) -> picture.Picture:
         top.tick_params(labelbottom=False)
         top.set_ylabel(what)
         bottom.set_xlabel(study.axis)
-        bottom.set_ylabel(f"vs {short(who, 12)}" + (",\npoints" if metric == "accuracy" else ""))
+        bottom.set_ylabel(heading(f"vs {who}", 12) + (",\npoints" if metric == "accuracy" else ""))
         key.draw(figure, narrow)
 
     heights = key.heights(340, 300)
@@ -210,14 +210,14 @@ def _line(axes: Axes, row: PlottedMethod, points: list[tuple[float, Level]], bes
         axes.plot([place, place], level.ends, color=shade, lw=1.2, alpha=0.6, transform=shift)
 
 
-def _spots(places: Sequence[float]) -> dict[float, float]:
+def spots_of(places: Sequence[float]) -> dict[float, float]:
     """Positions of the values on the axis; evenly spaced if they include 0 and otherwise span decades."""
     positive = [x for x in places if x > 0]
     uneven = min(places) == 0 and len(positive) > 1 and max(positive) / min(positive) > _DECADES
     return {x: float(i) if uneven else x for i, x in enumerate(sorted(set(places)))}
 
 
-def _places(axes: Axes, spots: dict[float, float], narrow: bool) -> None:
+def places_below(axes: Axes, spots: dict[float, float], narrow: bool) -> None:
     """Sets ticks at the cases, on a logarithmic axis if they span decades."""
     at = list(spots.values())
     low, high = min(at), max(at)
@@ -225,7 +225,8 @@ def _places(axes: Axes, spots: dict[float, float], narrow: bool) -> None:
         axes.set_xscale("log")
         axes.set_xlim(low / (high / low) ** 0.06, high * (high / low) ** 0.06)
     else:
-        axes.set_xlim(low - 0.06 * (high - low), high + 0.06 * (high - low))
+        room = 0.06 * (high - low) or 1.0  # a single case
+        axes.set_xlim(low - room, high + room)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x, "g")))
     if len(at) <= (6 if narrow else 9) or list(spots) != at:
         picture.fixed_ticks(axes.xaxis, at, FixedFormatter([number(x, "g") for x in spots]))

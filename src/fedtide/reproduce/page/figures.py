@@ -5,11 +5,15 @@ from collections.abc import Callable
 
 from fedtide.report import svg
 from fedtide.report.picture import Picture
+from fedtide.reproduce.page.activity import activity
+from fedtide.reproduce.page.best import best
 from fedtide.reproduce.page.curves import curves, rare_classes
 from fedtide.reproduce.page.ends import ends
+from fedtide.reproduce.page.estimates import estimates
 from fedtide.reproduce.page.heat import classes, grid
 from fedtide.reproduce.page.inclusion import inclusion, regions
 from fedtide.reproduce.page.maps import best_map
+from fedtide.reproduce.page.weights import weights
 from fedtide.reproduce.results import Results
 from fedtide.reproduce.study import FigureKind, Study
 
@@ -20,6 +24,10 @@ FIGURES: dict[FigureKind, dict[str, Callable[[Study, Results], Picture | None]]]
     "grid": {"grid": grid},
     "classes": {"classes": classes, "rare-classes": rare_classes},
     "inclusion": {"inclusion": inclusion},
+    "weights": {"weights": weights},
+    "activity": {"activity": activity},
+    "best": {"best": best},
+    "estimates": {"estimates": estimates},
     "regions": {"regions": regions},
 }
 """The figures of each kind by name; a function returns None if results lack the numbers."""

@@ -1,6 +1,7 @@
 """Shared by the figures of a study: methods and their colours, legends, labels."""
 
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -75,6 +76,15 @@ def legend(study: Study, drawn: Sequence[PlottedMethod], marker: str = "None") -
 def named(case: CaseResult, several: bool, text: str = "") -> str:
     """The text, preceded by the label of the case if there are several cases."""
     return ": ".join(filter(None, (clean(case.label) if several else "", text)))
+
+
+def heading(label: str, width: int) -> str:
+    """The title of a panel, in at most two lines of this width.
+
+    >>> heading("heterogeneous within and among clusters", 24)
+    'heterogeneous within and\\namong clusters'
+    """
+    return "\n".join(textwrap.wrap(short(label, 2 * width - 4), width)[:2])
 
 
 def brief(label: str, most: int) -> str:

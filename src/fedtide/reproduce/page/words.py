@@ -8,11 +8,19 @@ from fedtide.reproduce.claims import Comparison, Judged, Verdict
 from fedtide.reproduce.results import MEASURES, Results
 from fedtide.reproduce.study import Claim
 
-MARKS: dict[Verdict, str] = {"holds": "✓", "partly": "◐", "undecided": "?", "does not hold": "✗", "not tested": "○"}
+MARKS: dict[Verdict, str] = {
+    "holds": "✓",
+    "smaller than published": "◔",
+    "partly": "◐",
+    "undecided": "?",
+    "does not hold": "✗",
+    "not tested": "○",
+}
 """A symbol for each verdict, in the order of tables."""
 
 _COUNTED: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
+    "smaller than published": ("holds but is smaller than published", "hold but are smaller than published"),
     "partly": ("holds in part", "hold in part"),
     "undecided": ("is undecided", "are undecided"),
     "does not hold": ("does not hold", "do not hold"),
@@ -92,7 +100,7 @@ def _tuning(results: Results) -> str:
     trials = {m.tuned.trials for case in results.cases for m in case.methods if m.tuned}
     if not trials:
         return "none; every method runs as configured"
-    return f"{_range(trials)} settings per method, selected on validation data of a separate data draw"
+    return f"{_range(trials)} settings per method, selected on validation data of draws without comparisons"
 
 
 def chosen(results: Results) -> tuple[list[str], list[list[str]]]:

@@ -3,7 +3,7 @@
 import shlex
 import shutil
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -12,6 +12,9 @@ from typer import Option
 from fedtide.cli.faults import explained
 from fedtide.cli.layout import Argument, columns, optional, show
 from fedtide.errors import FedtideError
+
+if TYPE_CHECKING:
+    from fedtide.reproduce.study import StudyPlan
 
 
 def experiments(
@@ -66,16 +69,8 @@ def reproduce(
       fedtide reproduce ca_fed_fig1a --scale smoke
       fedtide reproduce ca_fed_fig1a cvar_mnist_fig3 --data-dir ~/data
     """
-    options = {"--scale": scale, "--data-dir": data_dir, "--out": out}
-    again = [text for option, value in options.items() if value is not None for text in (option, str(value))]
-    with explained(resume=shlex.join(["fedtide", "reproduce", *names, *again])):
-        from fedtide.cli.progress import LabelledBars, interruptible
+    with explained():
         from fedtide.experiments.build import build
-        from fedtide.files import alone, write_text
-        from fedtide.reproduce.claims import judge
-        from fedtide.reproduce.page.page import render
-        from fedtide.reproduce.page.words import ours
-        from fedtide.reproduce.run import reproduce as run
         from fedtide.reproduce.study import plan
 
         if len(set(names)) < len(names):
@@ -86,26 +81,40 @@ def reproduce(
                 raise FedtideError(f"{out / one.name}: has results; choose another folder with --out, or remove it")
             for panel in one.panels:
                 build(panel.config)  # missing data are reported now, not after hours
-        for name, one in zip(names, planned, strict=True):
-            folder, cells = out / one.name, out / one.name / "cells"
-            if cells.exists():
-                typer.echo(f"{one.name}: continuing from {cells}", err=True)
-            with alone(folder, "another reproduction is using it"), interruptible(LabelledBars()) as progress:
-                report = lambda what, done, total, name=one.name: progress(f"{name}: {what}", done, total)  # noqa: E731
-                results = run(one, report, cells)
-                given = ["fedtide", "reproduce", name, "--scale", scale]
-                given += [] if data_dir is None else ["--data-dir", data_dir.name]
-                results = results.model_copy(update={"command": shlex.join(given)})
-                claims = judge(one.study, results)
-                page = write_text(folder / "page.html", render(one.study, results, claims))
-                results.write(folder / "results.json")
-                shutil.rmtree(cells, ignore_errors=True)
-            table = columns("verdict", "claim", "published", "measured")
-            for judged in claims:
-                cells = judged.claim.says, judged.claim.published, "; ".join(ours(judged))
-                table.add_row(judged.verdict, *map(escape, cells))
-            show(table)
-            typer.echo(f"Page: {page}")
+    options = {"--scale": scale, "--data-dir": data_dir, "--out": out}
+    given = [text for option, value in options.items() if value is not None for text in (option, str(value))]
+    for i, (name, one) in enumerate(zip(names, planned, strict=True)):
+        with explained(resume=shlex.join(["fedtide", "reproduce", *names[i:], *given])):
+            _reproduce(name, one, scale, data_dir, out / one.name)
+
+
+def _reproduce(name: str, planned: "StudyPlan", scale: str, data_dir: Path | None, folder: Path) -> None:
+    """Runs a study, or continues it, and prints its verdicts."""
+    from fedtide.cli.progress import LabelledBars, interruptible
+    from fedtide.files import alone, write_text
+    from fedtide.reproduce.claims import judge
+    from fedtide.reproduce.page.page import render
+    from fedtide.reproduce.page.words import ours
+    from fedtide.reproduce.run import reproduce as run
+
+    cells = folder / "cells"
+    if cells.exists():
+        typer.echo(f"{planned.name}: continuing from {cells}", err=True)
+    with alone(folder, "another reproduction is using it"), interruptible(LabelledBars()) as progress:
+        results = run(planned, lambda what, done, total: progress(f"{planned.name}: {what}", done, total), cells)
+        command = ["fedtide", "reproduce", name, "--scale", scale]
+        command += [] if data_dir is None else ["--data-dir", data_dir.name]
+        results = results.model_copy(update={"command": shlex.join(command)})
+        claims = judge(planned.study, results)
+        page = write_text(folder / "page.html", render(planned.study, results, claims))
+        results.write(folder / "results.json")
+        shutil.rmtree(cells, ignore_errors=True)
+    table = columns("verdict", "claim", "published", "measured")
+    for judged in claims:
+        row = judged.claim.says, judged.claim.published, "; ".join(ours(judged))
+        table.add_row(judged.verdict, *map(escape, row))
+    show(table)
+    typer.echo(f"Page: {page}")
 
 
 def _explain(name: str) -> None:

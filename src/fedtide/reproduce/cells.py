@@ -20,7 +20,8 @@ class Cells:
     """Arrays by name, each in a file of `folder`; without a folder nothing is kept.
 
     A file is named after a digest of everything that decides its numbers (the configuration of its case, how the study
-    tunes, and the versions), so that the cells of other settings are never used, and cases may run in any order.
+    tunes, and the versions, but not the contents of data files), so that the cells of other settings are never used,
+    and cases may run in any order.
     """
 
     def __init__(self, folder: Path | None, planned: StudyPlan) -> None:

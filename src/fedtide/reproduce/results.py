@@ -157,7 +157,7 @@ class Invited(_Stored):
     """How often a method invites the clients of each kind."""
 
     invited: Array  # [kinds, times], fraction of the clients of the kind
-    share: Array  # [kinds, runs], fraction of the available rounds in which a client is invited
+    share: Array  # [kinds, runs], fraction of the available rounds in which a client is invited; nan if there are none
     weight: Array | None = None  # [kinds, runs], mean over clients of (1/T) Σ_t q_k, in units of α_k
 
 

@@ -188,6 +188,9 @@ def _chosen(
     asked = [study.shared] if study.shared in tuned else tuned
     draws = [draw._replace(methods={label: draw.methods[label] for label in tuned}) for draw in draws]
     spaces, found = _searched(planned, panel, cells, draws, asked, progress)
+    for label in set(tuned) - set(found):
+        if [axis.name for axis in spaces[label].axes] != [axis.name for axis in spaces[asked[0]].axes]:
+            raise FedtideError(f"{config.origin.source}: shared: {label} does not have the arguments of {asked[0]}")
     for index, label in enumerate(tuned):
         axes, (values, score, trials) = spaces[label].axes, found.get(label) or found[asked[0]]
         choice = with_settings(config.methods[index], axes, values)
@@ -359,7 +362,9 @@ def _attendance(
 
     active = arrays["active"]  # bool[runs, rounds, clients], as the arrays of each method
     found = {method: (arrays[f"invited {i}"], arrays[f"weight {i}"]) for i, method in enumerate(methods)}
-    shares = {method: by_kind(invited) / np.maximum(by_kind(active), 1) for method, (invited, _) in found.items()}
+    rounds_available = by_kind(active).astype(float)
+    rounds_available[rounds_available == 0] = np.nan  # a kind that is never available has no inclusion rate
+    shares = {method: by_kind(invited) / rounds_available for method, (invited, _) in found.items()}
     weights = {method: weight.mean(1) / importance for method, (_, weight) in found.items()}  # [runs, clients]
     fields: dict[str, Any] = {
         "inclusion": Inclusion(

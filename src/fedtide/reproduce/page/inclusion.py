@@ -34,7 +34,7 @@ def inclusion(study: Study, results: Results) -> picture.Picture | None:
     shares = "; ".join(
         f"{name}: "
         + ", ".join(
-            f"{clean(kind)} {percent(float(np.mean(share)), 0)}"
+            f"{clean(kind)} {percent(float(np.nanmean(share)), 0)}"
             for kind, share in zip(record.kinds, record.methods[label].share, strict=True)
         )
         for name, record, label in shown

@@ -36,6 +36,7 @@ from fedtide.theory.chains import (
     product_constants,
 )
 from fedtide.theory.constants import Constants, quadratic_constants, softmax_constants
+from fedtide.theory.drift import average_drift
 from fedtide.theory.exclusions import Exclusions, ExclusionTest, SettledExclusions, exclusions, settled_exclusions
 from fedtide.theory.families import Family, QuadraticFamily, SoftmaxFamily
 from fedtide.theory.flow import StepConditions, Tracking, clock, flow, schedule, step_conditions, tracking
@@ -82,6 +83,7 @@ __all__ = [
     "TwoState",
     "WeightIntervals",
     "Weighting",
+    "average_drift",
     "bias",
     "biased_importance",
     "chi_square",

@@ -158,6 +158,10 @@ def test_the_answer_counts_verdicts():
     some = [Judged(claim, verdict, [], "") for verdict in ("does not hold", "holds", "holds", "not tested")]
     assert words.answer(some) == "Of 4 claims, 2 hold, 1 does not hold and 1 was not tested."
     assert words.answer(some[:1]) == "The claim does not hold."
+    own = [one._replace(claim=one.claim.model_copy(update={"source": "ours"})) for one in some]
+    assert words.answer([*some[:1], *own]) == (
+        "The claim does not hold. Of 4 claims of our own, 2 hold, 1 does not hold and 1 was not tested."
+    )
     smaller = Judged(claim, "smaller than published", [], "")
     assert words.answer([*some, smaller]).startswith(
         "Of 5 claims, 2 hold, 1 holds but is smaller than published, 1 does"

@@ -68,12 +68,20 @@ def counts(claims: Iterable[Judged]) -> dict[Verdict, int]:
 
 
 def answer(claims: Sequence[Judged]) -> str:
-    """The number of claims by verdict, as a sentence."""
-    if not claims:
-        return "The study tests no claims."
+    """The number of claims by verdict, as a sentence; one more for claims of our own."""
+    ours = [one for one in claims if one.claim.source == "ours"]
+    theirs = [one for one in claims if one.claim.source != "ours"]
+    sentences = _answer(theirs, "claim", "claims"), _answer(ours, "claim of our own", "claims of our own")
+    return " ".join(filter(None, sentences)) or "The study tests no claims."
+
+
+def _answer(claims: Sequence[Judged], one: str, many: str) -> str:
     if len(claims) == 1:
-        return f"The claim {_COUNTED[claims[0].verdict][0]}."
-    return f"Of {len(claims)} claims, {words.listed([f'{n} {_COUNTED[v][n > 1]}' for v, n in counts(claims).items()])}."
+        return f"The {one} {_COUNTED[claims[0].verdict][0]}."
+    if not claims:
+        return ""
+    counted = words.listed([f"{n} {_COUNTED[v][n > 1]}" for v, n in counts(claims).items()])
+    return f"Of {len(claims)} {many}, {counted}."
 
 
 def how(results: Results) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from fedtide.errors import FedtideError
 from fedtide.experiments.config import with_values
-from fedtide.reproduce import run
+from fedtide.reproduce import choosing
 from fedtide.reproduce.run import reproduce
 from fedtide.reproduce.study import StudyPlan, plan
 
@@ -138,7 +138,7 @@ def scored(monkeypatch, score) -> list[tuple]:
             [score(label, dict(zip((a.name for a in one.spaces[label].axes), v, strict=True))) for v in trials]
         )
 
-    monkeypatch.setattr(run, "run_trials", run_trials)
+    monkeypatch.setattr(choosing, "run_trials", run_trials)
     return calls
 
 
@@ -193,7 +193,7 @@ def test_all_tuned_methods_have_the_shared_settings(tmp_path, monkeypatch):
 def test_scores_are_means_over_tuning_draws(tmp_path, monkeypatch):
     # The better rate on the first draw loses on average; a setting that diverges on one draw is not chosen.
     draws = iter([[0.9, 0.5], [0.1, 0.6]] * 2 + [[0.9, 0.5], [math.nan, 0.6]] * 2)
-    monkeypatch.setattr(run, "run_trials", lambda *_, **__: type("Trials", (), {"score": next(draws)}))
+    monkeypatch.setattr(choosing, "run_trials", lambda *_, **__: type("Trials", (), {"score": next(draws)}))
     space = {"rate": [0.01, 0.1], "server_rate": [1.0]}
     for case in reproduce(small(tmp_path, "tuning_draws = 2", space=space, trials=2)).cases:
         tuned = case.methods[0].tuned

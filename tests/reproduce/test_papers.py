@@ -112,6 +112,14 @@ def test_a_study_that_could_not_be_drawn_is_refused(tmp_path, more, line):
 QUICK = ("ca_fed_fig1a", "sa_fig2", "slides_fednova", "beyond_phones")
 
 
+def never_available(claim, results) -> bool:
+    """Whether the claim is about kinds of clients that are available in no round of any run."""
+    cases = [case for case in results.cases if case.label in (claim.cases or {case.label for case in results.cases})]
+    shares = [case.inclusion.methods[claim.method].share[case.inclusion.kinds.index(kind)]
+              for case in cases for kind in claim.groups]  # fmt: skip
+    return bool(shares) and bool(np.isnan(shares).all())
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names()]
 )
@@ -127,12 +135,16 @@ def test_it_runs_at_smoke_and_every_claim_gets_a_verdict(name, monkeypatch):
         for i, method in enumerate(case.methods):
             assert np.shape(method.curve) == (runs, len(case.rounds))
             assert not any(method.diverged)
-            assert (method.tuned is not None) == (i < panel.tuned and panel.config.tune.trials > 1)
+            tunes = planned.study.tune is not None and panel.config.tune.trials > 1
+            assert (method.tuned is not None) == (i < panel.tuned and tunes)
     judged = judge(planned.study, results)
     assert [one.claim for one in judged] == list(planned.study.claims)
     left_out = set(planned.study.scales["smoke"].without)
     ran = {case.label for case in results.cases}
     for one in judged:
-        missing = {one.claim.method, *rivals(one.claim)} & left_out or not ran & set(one.claim.cases or ran)
-        assert (one.verdict == "not tested") == bool(missing), one
+        claim = one.claim
+        missing = {claim.method, *rivals(claim)} & left_out or not ran & set(claim.cases or ran)
+        later = claim.round is not None and claim.round not in results.cases[0].rounds
+        slope = claim.trend and len(ran & set(claim.cases or ran)) < 2
+        assert (one.verdict == "not tested") == bool(missing or later or slope or never_available(claim, results)), one
     assert any(one.verdict != "not tested" for one in judged)

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,7 @@ def test_a_killed_study_continues_to_the_same_numbers(fedtide, tmp_path, monkeyp
     cells = tmp_path / "killed" / "mine" / "cells"
     while not list(cells.glob("*.safetensors")):
         assert running.poll() is None
+        time.sleep(0.02)
     running.kill()
     running.wait()
     kept = len(list(cells.glob("*.safetensors")))

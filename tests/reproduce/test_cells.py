@@ -190,6 +190,16 @@ def test_all_tuned_methods_have_the_shared_settings(tmp_path, monkeypatch):
     assert alone["CA-Fed"].settings["rate"] == 0.01
 
 
+def test_settings_are_shared_among_methods_with_the_same_arguments_only(tmp_path, monkeypatch):
+    scored(monkeypatch, lambda _, v: v["rate"])
+    small(tmp_path, 'shared = "Unbiased"')
+    path = tmp_path / "mine.toml"
+    own = 'label = "CA-Fed", tune = {kappa_squared = [0.1, 1.0]}}]'
+    path.write_text(path.read_text("utf-8").replace('label = "CA-Fed"}]', own), "utf-8")
+    with pytest.raises(FedtideError, match="shared: CA-Fed does not have the arguments of Unbiased"):
+        reproduce(plan(str(path), "smoke"))
+
+
 def test_scores_are_means_over_tuning_draws(tmp_path, monkeypatch):
     # The better rate on the first draw loses on average; a setting that diverges on one draw is not chosen.
     draws = iter([[0.9, 0.5], [0.1, 0.6]] * 2 + [[0.9, 0.5], [math.nan, 0.6]] * 2)

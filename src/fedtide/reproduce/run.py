@@ -75,7 +75,9 @@ def _case(planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Progres
     shown: dict[str, Any] = {}
     recorded = {label: chosen[label].method for label in study.inclusion if label in chosen}
     if recorded:
-        shown |= attendance(panel, experiments, recorded, cells, "activity" in study.shows)
+        shown["inclusion"], activity = attendance(panel, experiments, recorded, cells)
+        if "activity" in study.shows:
+            shown["activity"] = activity
     if "estimates" in study.shows and run.history:
         method = chosen[study.reference].method
         every = [seed for draw in range(planned.draws) for seed in own_seeds(config, draw)]

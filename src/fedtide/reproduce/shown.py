@@ -25,9 +25,9 @@ _GRID = 72  # points per side of a plane of decision regions
 
 
 def attendance(
-    panel: CaseConfig, experiments: list[Experiment], methods: dict[str, Method], cells: Cells, by_client: bool
-) -> dict[str, Any]:
-    """The fields `inclusion` and, if it is asked for, `activity` of a case."""
+    panel: CaseConfig, experiments: list[Experiment], methods: dict[str, Method], cells: Cells
+) -> tuple[Inclusion, Activity]:
+    """Who was available and invited: by kind of client over all runs, and each client in the first run."""
     run, first = panel.config.run, experiments[0]
 
     def recorded(draw: int, problem: Any) -> Arrays:
@@ -67,30 +67,27 @@ def attendance(
     rounds_available[rounds_available == 0] = np.nan  # a kind that is never available has no inclusion rate
     shares = {method: by_kind(invited) / rounds_available for method, (invited, _) in found.items()}
     weights = {method: weight.mean(1) / importance for method, (_, weight) in found.items()}  # [runs, clients]
-    fields: dict[str, Any] = {
-        "inclusion": Inclusion(
-            kinds=kinds,
-            rounds=(bins + 1).tolist(),
-            methods={
-                method: Invited(
-                    invited=over_time(invited),
-                    share=rounded(shares[method], 4),
-                    weight=rounded([weights[method][:, of_clients == kind].mean(1) for kind in kinds], 4),
-                )
-                for method, (invited, _) in found.items()
-            },
-            present=over_time(active),
-        )
-    }
-    if by_client:
-        fields["activity"] = Activity(
-            clients=of_clients.tolist(),
-            methods={
-                method: ["".join(map(str, row)) for row in (active[0].astype(int) + invited[0]).T.tolist()]
-                for method, (invited, _) in found.items()
-            },
-        )
-    return fields
+    inclusion = Inclusion(
+        kinds=kinds,
+        rounds=(bins + 1).tolist(),
+        methods={
+            method: Invited(
+                invited=over_time(invited),
+                share=rounded(shares[method], 4),
+                weight=rounded([weights[method][:, of_clients == kind].mean(1) for kind in kinds], 4),
+            )
+            for method, (invited, _) in found.items()
+        },
+        present=over_time(active),
+    )
+    activity = Activity(
+        clients=of_clients.tolist(),
+        methods={
+            method: ["".join(map(str, row)) for row in (active[0].astype(int) + invited[0]).T.tolist()]
+            for method, (invited, _) in found.items()
+        },
+    )
+    return inclusion, activity
 
 
 def estimation_errors(

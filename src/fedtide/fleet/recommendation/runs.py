@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from fedtide.simulation import Result, simulate
 from fedtide.simulation.progress import Progress
 from fedtide.streams import Stream
 from fedtide.tuning.plan import plan
-from fedtide.tuning.trials import FINAL_WINDOW
+from fedtide.tuning.trials import final_window
 from fedtide.tuning.tune import Tuning, carry_out
 from fedtide.types import part
 
@@ -146,7 +145,7 @@ def _ends(values: pl.DataFrame, setting: str, first: int, seeds: int, rounds: in
     evaluated, tables = own["round"].unique().sort().to_numpy(), []
     for horizon in HORIZONS:
         count = max(1, int((evaluated <= horizon * rounds).sum()))
-        final = math.ceil(FINAL_WINDOW * count)
+        final = final_window(count)
         tables.append(
             own.filter(pl.col("round") <= evaluated[count - 1])
             .sort("round")
@@ -168,7 +167,7 @@ def _devices(result: Result, label: str, seeds: int) -> pl.DataFrame:
     clients = result.clients.filter(pl.col("seed") < seeds)
     tested = clients.filter(pl.col("test_accuracy").is_not_null())
     moments = tested["round"].unique().sort()
-    final = moments.tail(math.ceil(FINAL_WINDOW * max(len(moments), 1))).to_list()
+    final = moments.tail(final_window(max(len(moments), 1))).to_list()
     accuracy = pl.col("test_accuracy").filter(pl.col("round").is_in(final)).mean()
     return (
         clients.group_by("client")

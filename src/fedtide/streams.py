@@ -92,7 +92,13 @@ def permuted(position: Array, size: Array | int, key: Array, rounds: int = 40) -
         swapped = pcg4d(salt, jnp.maximum(x, partner), key, jnp.uint32(1))[0] >> 31
         return jnp.where(swapped == 1, partner, x)
 
-    return jax.lax.fori_loop(0, rounds, swap, jnp.asarray(position, jnp.uint32), unroll=4).astype(jnp.int32)
+    # On a GPU an iteration of a loop takes longer than all the rounds; on a CPU unrolling only compiles longer.
+    on_cpu = jax.default_backend() == "cpu"
+    element = jax.lax.fori_loop(
+        0, rounds, swap, jnp.asarray(position, jnp.uint32), unroll=4 if on_cpu else rounds
+    ).astype(jnp.int32)
+    # Without the barrier every user of the element would compute it again.
+    return element if on_cpu else jax.lax.optimization_barrier(element)
 
 
 def _cross(x: Array, y: Array, z: Array, w: Array) -> tuple[Array, Array, Array, Array]:

@@ -9,6 +9,7 @@ from jax.flatten_util import ravel_pytree
 from fedtide.errors import FedtideError
 from fedtide.problems.models import MODELS, cifar_cnn, fashion_cnn, lenet5, mlp, resnet9
 from fedtide.problems.models.layers import group_norm
+from fedtide.problems.models.products import by_bands, by_blocks, by_patches
 
 SMALL = {
     "fashion_cnn": lambda **more: fashion_cnn((8, 8), 3, channels=(2, 3), hidden=(5,), **more),
@@ -97,6 +98,21 @@ def test_outputs_and_gradients_are_those_of_plain_convolutions(name):
     ours, theirs = loss(model.apply)(params), loss(lambda p, x: reference(name, p, x))(params)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5)
     np.testing.assert_allclose(ravel_pytree(ours[1])[0], ravel_pytree(theirs[1])[0], rtol=2e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("way", [by_bands, by_blocks, by_patches])
+@pytest.mark.parametrize(("size", "k"), [((10, 9), 5), ((7, 8), 3)])
+def test_every_way_to_convolve_has_the_values_and_the_derivatives_of_a_convolution(float64, way, size, k):
+    rng = np.random.default_rng(0)
+    weight, x, weights = (rng.normal(size=s) for s in ((3, 2, k, k), (2, *size, 4), (3, *(n - k + 1 for n in size), 4)))
+
+    def primitive(weight, x):
+        return jax.lax.conv_general_dilated(x, weight, (1, 1), "VALID", dimension_numbers=("CHWN", "OIHW", "CHWN"))
+
+    def scored(conv):
+        return jax.value_and_grad(lambda weight, x: (weights * conv(weight, x)).sum(), (0, 1))(weight, x)
+
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11), scored(way), scored(primitive))
 
 
 @pytest.mark.parametrize("name", QUICKER)

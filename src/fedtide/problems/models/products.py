@@ -18,13 +18,9 @@ _CACHED = 2**18  # numbers of patches that fit into the cache of a CPU core
 
 def convolve(weight: Array, x: Array) -> Array:
     """The convolution of x [c, h, w, b] with weight [o, c, k, k], stride 1, without padding."""
-    outputs, _, k, _ = weight.shape
-    matrix = weight.reshape(outputs, -1)
     if jax.default_backend() == "cpu":
-        return _in_blocks(matrix, x, k)
-    columns: Any = _patches(x, k)
-    y: Any = product(matrix, columns.reshape(len(columns), -1), x.dtype)
-    return y.reshape(outputs, *columns.shape[1:])
+        return by_blocks(weight, x)
+    return by_bands(weight, x) if _band_is_faster(weight, x) else by_patches(weight, x)
 
 
 def _times(weight: Array, x: Array, out: Any) -> Array:
@@ -63,6 +59,13 @@ product.defvjp(_product_forward, _product_backward)
 
 
 # All at once, for a GPU: few kernels, each of them large.
+
+
+def by_patches(weight: Array, x: Array) -> Array:
+    outputs, _, k, _ = weight.shape
+    columns: Any = _patches(x, k)
+    y: Any = product(weight.reshape(outputs, -1), columns.reshape(len(columns), -1), x.dtype)
+    return y.reshape(outputs, *columns.shape[1:])
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
@@ -104,7 +107,48 @@ def _shifted(x: Array, by: dict[int, int], k: int) -> Array:
     return jnp.pad(x, pads)
 
 
+# By whole rows, for a GPU and few channels.
+
+
+def _band_is_faster(weight: Array, x: Array) -> bool:
+    """Whether multiplying by zeros takes less time than writing and reading patches.
+
+    A patch is k² numbers per pixel, written and read; a banded matrix multiplies each pixel's outputs by about k rows.
+    A GPU does a few hundred operations of matrix products in the time in which it moves one byte.
+    """
+    outputs, _, k, _ = weight.shape
+    return x.shape[1] > k > 3 and outputs * 2 * k * x.shape[2] < 200 * k * k
+
+
+def by_bands(weight: Array, x: Array) -> Array:
+    """The convolution as a product with a banded (Toeplitz) matrix, of some image rows at a time.
+
+    y[o, r, j] = Σ_{c, i, l} band[o, r, j; c, i, l] x[c, i, l] with band[o, r, j; c, i, l] = weight[o, c, i − r, l − j].
+    """
+    outputs, c, k, _ = weight.shape
+    _, h, w, b = x.shape
+    high, wide = h - k + 1, w - k + 1
+    rows = max(n for n in range(1, k) if high % n == 0)  # no image row is in more than two slabs, if possible
+    tall = rows + k - 1
+    band = _diagonals(_diagonals(weight, wide, 3), rows, 2)  # [o, c, tall, w, wide, rows]
+    band = band.transpose(0, 5, 4, 1, 2, 3).reshape(outputs * rows * wide, -1)
+    slabs = jnp.stack([x[:, i : i + high - rows + 1 : rows] for i in range(tall)], axis=1)  # [c, tall, slabs, w, b]
+    slabs = slabs.swapaxes(2, 3).reshape(c * tall * w, -1)
+    y: Any = product(band, slabs, x.dtype)
+    return y.reshape(outputs, rows, wide, -1, b).transpose(0, 3, 1, 2, 4).reshape(outputs, high, wide, b)
+
+
+def _diagonals(x: Array, count: int, axis: int) -> Array:
+    """`count` copies along a new last axis, each one place further along `axis` than the one before, between zeros."""
+    pads = lambda n: [(n, count - 1 - n) if i == axis else (0, 0) for i in range(x.ndim)]  # noqa: E731
+    return jnp.stack([jnp.pad(x, pads(n)) for n in range(count)], axis=-1)
+
+
 # In blocks of image rows, for a CPU: patches are computed and used within the cache.
+
+
+def by_blocks(weight: Array, x: Array) -> Array:
+    return _in_blocks(weight.reshape(len(weight), -1), x, weight.shape[-1])
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))

@@ -2,8 +2,13 @@
 
     python examples/reproduce_all.py --scale reduced --data-dir DATA --out docs/reproductions/data --jobs 6
 
-Each case runs in its own process, so that one can compile while others compute, even on one GPU. What a case has
-computed is kept below OUT/cells, so that the command can be stopped and started again.
+Each case runs in its own processes (--workers of them, which share its steps), so that one can compile while others
+compute, even on one GPU. What a case has computed is kept below OUT/cells, so that the command can be stopped and
+started again.
+
+Small models leave most of a GPU idle; NVIDIA's Multi-Process Service lets processes use it at the same time:
+
+    nvidia-cuda-mps-control -d
 """
 
 import argparse
@@ -37,7 +42,8 @@ def main() -> None:
     parser.add_argument("--scale", default="reduced", choices=("smoke", "reduced", "paper"))
     parser.add_argument("--data-dir", type=Path, help="folder with the data sets")
     parser.add_argument("--out", type=Path, default=Path("reproductions"), help="folder for the results")
-    parser.add_argument("--jobs", type=int, default=1, help="number of cases that run at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes that run at a time")
+    parser.add_argument("--workers", type=int, default=1, help="number of processes that share the steps of a case")
     parser.add_argument("--in-process", action="store_true", help="run one study in this process")
     parser.add_argument("--case", type=int, help="with --in-process: the case to run, without its results")
     given = parser.parse_args()
@@ -62,7 +68,8 @@ def main() -> None:
 
     def study(pool: ThreadPoolExecutor, name: str) -> bool:
         cases = len(plan(name, given.scale, given.data_dir).panels)
-        return all(list(pool.map(partial(run, name), range(cases)))) and run(name)
+        shares = [case for _ in range(given.workers) for case in range(cases)]
+        return all(list(pool.map(partial(run, name), shares))) and run(name)
 
     chosen = given.names or names()
     with ThreadPoolExecutor(given.jobs) as pool, ThreadPoolExecutor(len(chosen)) as studies:

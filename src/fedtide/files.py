@@ -9,7 +9,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -106,6 +106,25 @@ def alone(folder: Path, busy: str) -> Iterator[None]:
         finally:
             with suppress(OSError):
                 path.unlink()  # while it is locked: a waiting process notices below that it was removed
+
+
+@contextmanager
+def free(path: Path) -> Iterator[bool]:
+    """Whether no other process holds the lock of this name, as in `alone`; if so, it is held until the block ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = nullcontext() if fcntl is None else _locked(path, "")
+    except FedtideError:
+        lock = None
+    if lock is None:
+        yield False
+        return
+    with lock:
+        try:
+            yield True
+        finally:
+            with suppress(OSError):
+                path.unlink()
 
 
 def _locked(path: Path, busy: str) -> BinaryIO:

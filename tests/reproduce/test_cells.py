@@ -1,6 +1,7 @@
 """A study that was stopped continues from its cells; settings are chosen as the study says."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from fedtide.errors import FedtideError
 from fedtide.experiments.config import with_values
-from fedtide.reproduce import choosing
+from fedtide.reproduce import cells, choosing, run
 from fedtide.reproduce.run import reproduce
 from fedtide.reproduce.study import StudyPlan, plan
 
@@ -83,6 +84,25 @@ def test_a_stopped_study_continues_and_gives_the_same_results(tmp_path):
     last = reproduce(planned, stop_after(0), cells=folder)
     assert numbers(last) == numbers(whole)
     assert last.seconds == pytest.approx(again.seconds, abs=0.2)
+
+
+def test_processes_that_run_the_same_study_share_its_cells(tmp_path, monkeypatch):
+    planned, computed = small(tmp_path), []
+    try_all = run.try_all
+
+    def counted(*given: Any, **options: Any):
+        computed.append(options["seeds"])
+        return try_all(*given, **options)
+
+    monkeypatch.setattr(run, "try_all", counted)
+    monkeypatch.setattr(cells, "_POLL", 0.01)
+    alone = numbers(reproduce(planned))
+    count = len(computed)
+    with ThreadPoolExecutor(3) as pool:  # locks exclude threads as they exclude processes
+        shared = list(pool.map(lambda _: numbers(reproduce(planned, cells=tmp_path / "cells")), range(3)))
+    assert shared == [alone] * 3
+    assert len(computed) == 2 * count
+    assert not [*tmp_path.glob("cells/*.lock")]
 
 
 @pytest.mark.parametrize("stop", [0, 3, 7])

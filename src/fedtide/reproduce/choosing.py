@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,13 +86,22 @@ def _searched(
         plans = [plan(config, draw) for draw in draws]
         problems = of_one_shape([one.problem for one in plans])
         plans = [one._replace(problem=problem) for one, problem in zip(plans, problems, strict=True)]
-        for i, label in enumerate(labels):
-
-            def report(done: int, total: int, before: int = i) -> None:
-                progress(before * total + done, total * len(labels))
-
-            cell = functools.partial(cells, panel, f"tuning {label}, {left} extensions left")
-            scores[label] |= _scores(cell, plans, label, scores[label], report)
+        new = {label: tuple(v for v in plans[0].spaces[label].trials if v not in scores[label]) for label in labels}
+        tries = [(label, draw) for label in labels if new[label] for draw in range(len(plans))]
+        found = cells.each(
+            panel,
+            {
+                f"tuning {label}, draw {draw}, {left} extensions left": functools.partial(
+                    _scores, plans[draw], label, new[label],
+                    functools.partial(_report, progress, i, len(tries)),
+                )
+                for i, (label, draw) in enumerate(tries)
+            },
+        )  # fmt: skip
+        for label in labels:
+            # A setting that diverged on a draw has the score nan.
+            own = [arrays["score"] for (of, _), arrays in zip(tries, found.values(), strict=True) if of == label]
+            scores[label] |= dict(zip(new[label], np.mean(own, axis=0).tolist(), strict=True)) if own else {}
         highest, spaces = plans[0].measure.highest, plans[0].spaces
         best = {label: _best({v: own[v] for v in spaces[label].trials}, highest) for label, own in scores.items()}
         edges = {
@@ -107,28 +116,18 @@ def _searched(
         config, left = wider, left - 1
 
 
-def _scores(
-    cell: Callable[[Callable[[], Arrays]], Arrays],
-    plans: list[Plan],
-    label: str,
-    known: Mapping[Values, float],
-    progress: Callable[[int, int], None],
-) -> dict[Values, float]:
-    """The scores of a method's new settings, averaged over the data draws; nan if one diverged on a draw."""
-    new = tuple(values for values in plans[0].spaces[label].trials if values not in known)
+def _report(progress: Callable[[int, int], None], before: int, of: int, done: int, total: int) -> None:
+    """The progress of one of several parts of equal length."""
+    progress(before * total + done, of * total)
 
-    def tried() -> dict[str, np.ndarray]:
-        scores = []
-        for i, one in enumerate(plans):
 
-            def report(_: str, done: int, total: int, before: int = i) -> None:
-                progress(before * total + done, total * len(plans))
-
-            spaces = one.spaces | {label: one.spaces[label]._replace(trials=new)}
-            scores.append(run_trials(one._replace(spaces=spaces), label, skew=False, progress=report).score)
-        return {"score": np.mean(scores, axis=0)}
-
-    return dict(zip(new, cell(tried)["score"].tolist(), strict=True)) if new else {}
+def _scores(one: Plan, label: str, new: tuple[Values, ...], progress: Callable[[int, int], None]) -> Arrays:
+    """The scores of a method's new settings on a data draw; nan if one diverged."""
+    spaces = one.spaces | {label: one.spaces[label]._replace(trials=new)}
+    trials = run_trials(
+        one._replace(spaces=spaces), label, skew=False, progress=lambda _, done, total: progress(done, total)
+    )
+    return {"score": trials.score}
 
 
 def _best(scores: dict[Values, float], highest: bool) -> _Best:

@@ -3,13 +3,16 @@
 Verdicts (`claims`) and figures (`page`) are computed later from the results alone.
 """
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from fedtide.reproduce.cells import Cells
+from fedtide.experiments.build import Experiment
+from fedtide.methods import Method
+from fedtide.reproduce.cells import Arrays, Cells
 from fedtide.reproduce.choosing import chosen_settings
 from fedtide.reproduce.draws import drawn, of_one_shape, own_seeds, rounded, seeds_of
 from fedtide.reproduce.results import MEASURES, CaseResult, Estimates, MethodResult, ProblemSize, Results
@@ -18,7 +21,8 @@ from fedtide.reproduce.study import CaseConfig, StudyPlan
 from fedtide.simulation import describe
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.simulation.progress import Progress
-from fedtide.tuning.trials import try_all
+from fedtide.simulation.setup import fitted
+from fedtide.tuning.trials import alike, try_all
 
 POINTS = 50  # points stored of each curve
 
@@ -49,24 +53,10 @@ def _case(planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Progres
     config, what = panel.config, panel.label or planned.name
     experiments = [drawn(config, draw) for draw in range(planned.draws)]
     chosen = chosen_settings(planned, panel, cells, lambda done, total: progress(f"{what}: tuning", done, total))
-    methods = [c.method for c in chosen.values()]
     problems = of_one_shape([e.problem for e in experiments])
     seeds, first, run = seeds_of(config), experiments[0], config.run
 
-    def trained(draw: int, problem: Any) -> EvaluationRecord:
-        def report(done: int, total: int) -> None:
-            progress(what, draw * total + done, total * len(problems))
-
-        return try_all(
-            config, problem, first.availability, methods, rounds=run.rounds, seeds=own_seeds(config, draw), skew=False,
-            progress=report,
-        )  # fmt: skip
-
-    records = []
-    for i, problem in enumerate(problems):
-        arrays = cells(panel, f"draw {i}", lambda i=i, problem=problem: trained(i, problem)._asdict())
-        records.append(EvaluationRecord._make(arrays[field] for field in EvaluationRecord._fields))
-    record = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1, dtype=np.float64), *records)
+    record = _records(panel, problems, first, {label: c.method for label, c in chosen.items()}, cells, what, progress)
     evaluated = [*range(run.evaluate_every, run.rounds, run.evaluate_every), run.rounds]
     kept = np.unique(np.linspace(0, len(evaluated) - 1, POINTS).round().astype(int)).tolist()
     availability = config.availability.model_dump(exclude_unset=True)
@@ -113,6 +103,39 @@ def _case(planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Progres
         **shown,
         seconds=round(cells.seconds - before, 1),
     )
+
+
+def _records(
+    panel: CaseConfig, problems: list[Any], first: Experiment, methods: dict[str, Method], cells: Cells, what: str,
+    progress: Progress,
+) -> EvaluationRecord:  # fmt: skip
+    """Evaluations [methods, runs, …] of all draws, from a cell for each draw and each compiled program."""
+    config, labels, rounds = panel.config, list(methods), panel.config.run.rounds
+    parts, total = {}, rounds * len(labels) * len(problems)
+
+    def trained(draw: int, members: list[str], before: int) -> Arrays:
+        record = try_all(
+            config, problems[draw], first.availability, [methods[label] for label in members], rounds=rounds,
+            seeds=own_seeds(config, draw), skew=False, progress=lambda done, _: progress(what, before + done, total),
+        )  # fmt: skip
+        return record._asdict()
+
+    begun = 0
+    for draw, problem in enumerate(problems):
+        for group in alike([fitted(method, problem) for method in methods.values()]):
+            members = [labels[i] for i in group]
+            parts[f"draw {draw}: {', '.join(members)}"] = draw, members, begun
+            begun += rounds * len(members)
+    found = cells.each(panel, {name: functools.partial(trained, *part) for name, part in parts.items()})
+    runs: dict[str, list[Arrays]] = {label: [] for label in labels}  # by draw
+    for name, (_, members, _) in parts.items():
+        for i, label in enumerate(members):
+            runs[label].append({field: values[i] for field, values in found[name].items()})
+    fields: dict[str, Any] = {
+        field: np.stack([np.concatenate([draw[field] for draw in runs[label]], dtype=np.float64) for label in labels])
+        for field in EvaluationRecord._fields
+    }
+    return EvaluationRecord(**fields)
 
 
 def _measured(record: EvaluationRecord, kept: list[int]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def try_all(
     `progress` is called with (rounds done, total rounds) over all methods.
     """
     run, order, parts = config.run, [], []
-    for members in _groups([fitted(method, problem) for method in methods]):
+    for members in alike([fitted(method, problem) for method in methods]):
 
         def report(name: str, now: int, of: int, before: int = rounds * len(order)) -> None:
             if progress is not None:
@@ -120,7 +120,7 @@ def edge(value: Any, tried: Sequence[Any]) -> str | None:
     return "smallest" if value == tried[0] else "largest" if value == tried[-1] else None
 
 
-def _groups(methods: Sequence[Method]) -> list[list[int]]:
+def alike(methods: Sequence[Method]) -> list[list[int]]:
     """Positions of the methods that one compiled program can run."""
     groups: dict[Any, list[int]] = {}
     for i, method in enumerate(methods):

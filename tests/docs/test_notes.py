@@ -252,7 +252,7 @@ def approximation(results):
     diverged = one.methods["FedAvg"].diverged
     assert one.case.label == "IID"
     assert not any(any(m.diverged) for methods in one.cases[1:] for m in methods.values())
-    assert study.load_study("sa_fig2")[1].tune["seeds"] == 1
+    assert study.load_study("sa_fmnist")[1].tune["seeds"] == 1
     return [
         str(rounds), str(epochs), "1", str(rounds * epochs), str(sum(diverged)), str(len(diverged)),
         f"{one.rate('FedAvg'):g}",
@@ -285,7 +285,7 @@ NOTES = {
     "cvar_mnist_fig3": mnist,
     "cvar_fashion_table1": fashion,
     "cvar_toy_three": toy,
-    "sa_fig2": approximation,
+    "sa_fmnist": approximation,
     "slides_power_of_choice": choice,
     "beyond_ca_fed": beyond,
 }
@@ -302,5 +302,5 @@ def test_every_number_of_a_note_is_that_of_the_stored_results(reproduce, name):
 
 
 def test_a_difference_that_is_not_significant_is_undecided(reproduce):
-    (steady,) = [one for one in reproduce.judged("sa_fig2") if "steadier" in one.claim.says]
+    (steady,) = [one for one in reproduce.judged("sa_fmnist") if "steadier" in one.claim.says]
     assert steady.verdict == "undecided"

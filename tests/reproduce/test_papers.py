@@ -34,7 +34,7 @@ def test_every_listed_figure_is_there():
     assert set(found["ca_fed"]) == {*(f"ca_fed_fig{figure}" for figure in figures), "ca_fed_readme"}
     toys = {f"cvar_toy_{users}" for users in ("three", "four", "thirty")}
     assert set(found["fed_cvar_avg"]) == toys | {"cvar_mnist_fig3", "cvar_mnist_fig4", "cvar_fashion_table1"}
-    assert set(found["stochastic_approximation"]) == {"sa_fig2", "sa_fig3"}
+    assert set(found["stochastic_approximation"]) == {"sa_fmnist", "sa_cifar"}
     shown = ("fedexp", "fedvarp", "power_of_choice", "cyclic", "fednova")
     assert set(found["slides"]) == {f"slides_{name}" for name in shown}
     assert set(found["beyond"]) == {"beyond_ca_fed", "beyond_phones", "beyond_traces", "beyond_map"}
@@ -109,7 +109,7 @@ def test_a_study_that_could_not_be_drawn_is_refused(tmp_path, more, line):
 
 
 # Compiling all studies takes minutes: by default one of each kind runs, the others with -m slow.
-QUICK = ("ca_fed_fig1a", "sa_fig2", "slides_fednova", "beyond_phones")
+QUICK = ("ca_fed_fig1a", "sa_fmnist", "slides_fednova", "beyond_phones")
 
 
 def never_available(claim, results) -> bool:

@@ -87,7 +87,7 @@ def _searched(
         problems = of_one_shape([one.problem for one in plans])
         plans = [one._replace(problem=problem) for one, problem in zip(plans, problems, strict=True)]
         new = {label: tuple(v for v in plans[0].spaces[label].trials if v not in scores[label]) for label in labels}
-        tries = [(label, draw) for label in labels if new[label] for draw in range(len(plans))]
+        tries = [(label, draw) for draw in range(len(plans)) for label in labels if new[label]]
         found = cells.each(
             panel,
             {

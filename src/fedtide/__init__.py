@@ -3,26 +3,25 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fedtide import (
-    aggregation,
-    availability,
-    estimators,
-    fleet,
-    methods,
-    participation,
-    problems,
-    schedules,
-    servers,
-    solvers,
-    work,
-)
-from fedtide.errors import FedtideError
-from fedtide.methods import Method, compose
-from fedtide.simulation import Result, simulate, sweep, use_all_cores
-from fedtide.types import part
-
 if TYPE_CHECKING:
-    from fedtide import theory
+    from fedtide import (
+        aggregation,
+        availability,
+        estimators,
+        fleet,
+        methods,
+        participation,
+        problems,
+        schedules,
+        servers,
+        solvers,
+        theory,
+        work,
+    )
+    from fedtide.errors import FedtideError
+    from fedtide.methods import Method, compose
+    from fedtide.simulation import Result, simulate, sweep, use_all_cores
+    from fedtide.types import part
 
 __version__ = "0.1.0"
 
@@ -51,8 +50,26 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "FedtideError": "errors",
+    "Method": "methods",
+    "Result": "simulation",
+    "compose": "methods",
+    "part": "types",
+    "simulate": "simulation",
+    "sweep": "simulation",
+    "use_all_cores": "simulation",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """`fedtide.theory` needs SciPy, so it is imported when it is first used."""
-    if name == "theory":
-        return import_module("fedtide.theory")
-    raise AttributeError(f"module 'fedtide' has no attribute '{name}'")
+    """Imports what is used, when it is first used: JAX alone takes longer than `fedtide --help` should."""
+    if name not in __all__:
+        raise AttributeError(f"module 'fedtide' has no attribute '{name}'")
+    home = _HOMES.get(name)
+    found = import_module(f"fedtide.{home or name}")
+    return getattr(found, name) if home else found
+
+
+def __dir__() -> list[str]:
+    return __all__

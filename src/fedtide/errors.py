@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sized
 from typing import Any
 
 import numpy as np
-from jax import Array
-from jax.core import Tracer
 
 
 class FedtideError(Exception):
@@ -62,6 +60,9 @@ def number(
     since a part's numbers may be a batch axis. JAX tracers have no value to check and pass. `allowed` replaces the
     description of the range in the message.
     """
+    from jax import Array  # only here: the command line catches errors without JAX
+    from jax.core import Tracer
+
     if isinstance(value, Tracer):
         return value
     plain = isinstance(value, int | float | np.generic | np.ndarray | Array)

@@ -1,6 +1,8 @@
 """Commands that show things."""
 
 import re
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -116,3 +118,24 @@ def test_an_unknown_name_is_one_line(fedtide, arguments, line):
     assert result.stdout == ""
     assert result.stderr.startswith(line)
     assert result.stderr.count("\n") == 1
+
+
+def test_help_does_not_wait_for_jax():
+    code = "import sys, fedtide.cli; print([m for m in ('jax', 'optax', 'polars', 'scipy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_package_imports_what_is_used_and_knows_its_names():
+    code = """if True:
+        import sys, fedtide
+        assert "jax" not in sys.modules
+        assert sorted(dir(fedtide)) == sorted(fedtide.__all__)
+        for name in fedtide.__all__:
+            getattr(fedtide, name)
+        try:
+            fedtide.simulation_of_nothing
+        except AttributeError as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "module 'fedtide' has no attribute 'simulation_of_nothing'\n"

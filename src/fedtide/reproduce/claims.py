@@ -15,12 +15,12 @@ A diverged run counts as 0 % accuracy. For measures where less is better, a meth
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from fedtide.errors import FedtideError
-from fedtide.reproduce.results import MEASURES, CaseResult, Results
+from fedtide.reproduce.results import MEASURES, CaseResult, MethodResult, Results
 from fedtide.reproduce.study import Claim, Study
 from fedtide.statistics import replicas_for, student
 from fedtide.text import listed
@@ -109,6 +109,10 @@ def _judged(claim: Claim, results: Results | None, caveat: str, stand_in: str) -
         return not_tested(f"Not run at this scale: {', '.join(sorted(missing))}.")
     if claim.round is not None and not all(claim.round in case.rounds for case in cases):
         return not_tested(f"Round {claim.round} is not among the stored points of the curves.")
+    of_runs: Any = "curve" if claim.measure in ("round", "speedup") else claim.measure
+    every = [case.method(label) for case in cases for label in (claim.method, *claim.rivals)]
+    if of_runs in MethodResult.model_fields and any(method.values(of_runs) is None for method in every):
+        return not_tested(f"Not measured: {MEASURES[claim.measure].words}.")
     differences = [one for one in _differences(claim, cases) if not np.isnan(one[2]).all()]
     if not differences:
         return not_tested("There are no samples to measure it on.")
@@ -170,8 +174,7 @@ def _measured(claim: Claim, case: CaseResult, label: str, kind: int | None) -> n
     values = method.values("curve" if claim.measure == "round" else claim.measure)
     if values is not None and claim.round is not None:
         values = values[:, case.rounds.index(claim.round)]
-    if values is None:
-        raise FedtideError(f"claim '{claim.says}': {label} has no {claim.measure}")
+    assert values is not None  # `_judged` has looked
     if kind is not None:
         if kind >= values.shape[1]:
             raise FedtideError(
@@ -203,8 +206,8 @@ def _speedup(case: CaseResult, method: str, rival: str) -> np.ndarray:
 
     def needed(label: str) -> np.ndarray:
         curve = case.method(label).curve
-        if curve is None or target is None:
-            raise FedtideError(f"{label} has no test accuracy, which a speed-up needs")
+        assert curve is not None  # `_judged` has looked
+        assert target is not None
         reached = curve >= target[:, None] - 1e-4  # curves are stored with four digits
         return np.where(reached.any(axis=1), rounds[reached.argmax(axis=1)], np.inf)
 

@@ -75,6 +75,7 @@ class AtScale(Changes):
         description="text: what replaces the published network or data; claims of the paper are then not tested",
     )
     draws: Positive | None = Field(default=None, description="a number of data draws, 1 or more")
+    tuning_draws: Positive | None = Field(default=None, description="a number of data draws to tune on, 1 or more")
     cases: tuple[Word, ...] | None = Field(default=None, description="a list of the labels of the cases to run")
     without: tuple[Word, ...] = Field(default=(), description="a list of the labels of methods that are not run")
 
@@ -293,6 +294,8 @@ def plan(name: str, scale: ScaleName, data_dir: Path | None = None) -> StudyPlan
             raise place.key("scales").key(scale).error(f"no case is labelled '{label}'")
     _check(study, place)
     panels = [_panel(study, case, scale, place, folder, data_dir) for case in cases if case.label in wanted]
+    tuning_draws = changes.tuning_draws or study.tuning_draws
+    study = study.model_copy(update={"tuning_draws": tuning_draws})
     return StudyPlan(name, scale, study, changes.draws or study.draws, panels)
 
 

@@ -1,6 +1,7 @@
 """The pages of the reproductions agree with the stored results."""
 
 import json
+import re
 from pathlib import Path
 
 from fedtide.reproduce import results, study
@@ -40,6 +41,14 @@ def test_stored_results_are_those_of_packaged_studies_and_small(reproduce, tmp_p
         assert found.write(tmp_path / path.name, separators=(",", ":")).read_text("utf-8") == text
         assert path.stat().st_size < 600_000
         assert '"/' not in text  # names of files without folders
+
+
+def test_the_readme_has_the_counts_of_the_table(reproduce):
+    (row,) = re.findall(r"\*\*All claims of papers\*\* \|([^\n]*)", (ROOT / "docs" / "index.md").read_text("utf-8"))
+    total, holds, *_, refuted, _ = [int(cell) if cell.strip() else 0 for cell in row.strip(" |").split("|")]
+    stated = re.search(r"(\d+) of (\d+) hold, (\d+) do\s+not", (ROOT / "README.md").read_text("utf-8"))
+    assert stated is not None
+    assert [int(number) for number in stated.groups()] == [holds, total, refuted]
 
 
 def test_stored_results_were_run_as_the_studies_say(reproduce):

@@ -1,5 +1,6 @@
 """Losses, evaluation and optima of classification problems, against references and by hand."""
 
+import re
 import sys
 
 import jax
@@ -10,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from sklearn.linear_model import LogisticRegression
 
 from fedtide.errors import FedtideError, InvalidInput
-from fedtide.problems import Model, classification, softmax_regression
+from fedtide.problems import Model, Samples, classification, softmax_regression
 from fedtide.problems import classification as build
 
 RIDGE = 1e-2
@@ -271,3 +272,29 @@ def test_hold_out_leaves_a_single_sample_where_it_is():
     assert held.test_sizes.tolist() == [0, 1]
     with pytest.raises(FedtideError, match=r"fraction = 1: must be in \(0, 1\)"):
         problem.hold_out(1)
+
+
+def test_samples_of_all_clients_are_the_same_problem_as_pairs():
+    split = clients((6, 3, 9))
+    x, y = (np.concatenate(v) for v in zip(*split, strict=True))
+    model, flat = softmax_regression(4, 3), Samples(x, y, [6, 3, 9])
+    pairs, flat = (classification(model, one, one) for one in (split, flat))
+    jax.tree.map(np.testing.assert_array_equal, pairs, flat)
+    assert flat.test_sizes.tolist() == [6, 3, 9]
+    assert classification(softmax_regression(4, 3), Samples(x, y, [6, 3, 9])).test_sizes.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ([6, 3], "sum of train.sizes = 9: must be 18, the number of samples"),
+        ([9, -1, 10], "train.sizes = -1: must be 0 or more"),
+        ([9.0, 9.0], "train.sizes = [9.0, 9.0]: must be one whole number for each client"),
+        ([], "train.sizes = []: must be one whole number for each client"),
+        ([18, 0], "train[1] = '0 samples': must be 1 or more for each client"),
+    ],
+)
+def test_bad_sizes_are_refused(sizes, message):
+    x, y = (np.concatenate(v) for v in zip(*clients((6, 3, 9)), strict=True))
+    with pytest.raises(FedtideError, match=f"^{re.escape(message)}$"):
+        classification(softmax_regression(4, 3), Samples(x, y, sizes))

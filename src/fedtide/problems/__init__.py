@@ -2,7 +2,7 @@
 
 from fedtide.catalogue import Catalogue, Entry
 from fedtide.problems.blobs import blobs
-from fedtide.problems.classification import Classification, ModelBuilder, classification
+from fedtide.problems.classification import Classification, ModelBuilder, Samples, classification
 from fedtide.problems.digits import digits
 from fedtide.problems.images import images
 from fedtide.problems.models import MODELS, Model, cifar_cnn, fashion_cnn, lenet5, mlp, resnet9, softmax_regression
@@ -26,6 +26,7 @@ __all__ = [
     "Model",
     "ModelBuilder",
     "Quadratic",
+    "Samples",
     "blobs",
     "cifar_cnn",
     "classification",

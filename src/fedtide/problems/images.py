@@ -8,7 +8,7 @@ import numpy as np
 from fedtide.errors import require
 from fedtide.partitioners.base import Partitioner, rounded
 from fedtide.partitioners.dirichlet import dirichlet
-from fedtide.problems.classification import Classification, ModelBuilder, classification
+from fedtide.problems.classification import Classification, ModelBuilder, classification, taken
 from fedtide.problems.importance import Importance
 from fedtide.problems.models import softmax_regression
 
@@ -47,8 +47,8 @@ def images(
     split = dirichlet(y, clients, 0.3, seed=seed) if partition is None else partition(y, clients, seed=seed)
     for note in split.notes:
         log.info("%s: %s", data, note)
-    train = [(x[mine], y[mine]) for mine in split]
-    test = [(test_x[mine], test_y[mine]) for mine in dealt(test_y, [labels for _, labels in train], [seed, 3])]
+    train = taken(x, y, split)
+    test = taken(test_x, test_y, dealt(test_y, [y[mine] for mine in split], [seed, 3]))
     built = (model or softmax_regression)(x.shape[1:], loaded.classes)
     return classification(built, train, test, ridge=ridge, importance=importance)
 

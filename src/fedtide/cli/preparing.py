@@ -138,7 +138,7 @@ def tune(context: typer.Context, config: ConfigFile, out: NewFolder = None) -> N
     tuned/NAME for NAME.toml).
 
     A tuning that was stopped continues if the same command is run again: finished
-    trials are kept in tuned/NAME/trials until the results are written.
+    trials are kept in OUT/trials until the results are written.
 
     \b
     Examples:

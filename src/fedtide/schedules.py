@@ -1,5 +1,5 @@
-"""Schedules: how a local learning rate changes over time, and differs by client. Every solver takes one; it multiplies
-the solver's rate."""
+"""Schedules: how local learning rates change over time and differ between clients. Every solver takes one, which
+multiplies its rate."""
 
 from typing import Literal, Self
 

@@ -250,8 +250,8 @@ class Work(Protocol):
 
 
 class Schedule(Protocol):
-    """How a learning rate changes over time, and differs by client. One with a value for each client may have
-    `fit(sizes)`, as work does, to check their number."""
+    """How learning rates change over time and differ between clients. A schedule with a value for each client may have
+    a method `fit(sizes)`, as local work does, to check their number."""
 
     def factor(self, task: Task, step: Array | int) -> Array | float:
         """The factor of the rate at this local step; for many clients at once where `task` holds [N] of them."""

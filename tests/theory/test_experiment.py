@@ -83,6 +83,7 @@ def test_higher_rates_count_as_importance():
             assert "more or longer steps have a larger effective importance" in found.note
     for equal in (fednova(schedule=differing), scaffold(schedule=differing)):
         assert weighting(equal, PEOPLE, SIZES).factor is None
+    counts[0] = 49  # 49 · (1 / 49) < 1 in floating-point numbers
     compensated = unbiased(schedule=PerClient(1 / counts), work=StepsPerClient(counts))
     assert weighting(compensated, PEOPLE, SIZES).factor is None
 

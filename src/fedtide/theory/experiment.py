@@ -98,7 +98,7 @@ def weighting(method: Method, clients: Clients, sizes: np.ndarray) -> Weighting:
         return Weighting(note="The numbers of local steps depend on the seed: neither limit nor path is predicted.")
     rates = np.ones(len(sizes)) if solver.factors is None else solver.factors
     effort = rates if work.steps is None else work.steps * rates
-    notes, differ = [result.note], np.ptp(effort) > 0
+    notes, differ = [result.note], np.ptp(effort) > 1e-9 * effort.max()  # not by rounding
     if differ and not rule.normalised:
         factor = effort / effort.mean()
         result = result._replace(factor=factor if result.factor is None else result.factor * factor)

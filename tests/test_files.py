@@ -112,6 +112,8 @@ def test_vacant(tmp_path):
     (tmp_path / "thesis.tex").touch()
     assert not vacant(tmp_path)
     assert not vacant(tmp_path / "thesis.tex")
+    assert vacant(tmp_path, "*.md", "*.tex")
+    assert not vacant(tmp_path, "*.md")
 
 
 def test_a_folder_is_held_by_one(tmp_path):

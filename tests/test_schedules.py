@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedtide.errors import InvalidInput
-from fedtide.schedules import Constant, Geometric, PowerDecay
+from fedtide.schedules import Constant, Geometric, PerClient, PowerDecay
 from fedtide.types import Task
 
 ROUNDS, STEPS, A_PASS = 4, 6, 3  # two passes over the data a round
@@ -50,6 +50,15 @@ def test_the_two_published_schedules():
     assert 0.1 * float(PowerDecay(every=5).factor(last, 5 * A_PASS - 1)) == pytest.approx(1e-3)
 
 
+def test_per_client():
+    schedule = PerClient([1, 0.5, 2.0], Geometric(0.5))
+    task = Task(STEPS, lambda w, step: (w, w), 1, A_PASS)
+    assert [float(schedule.factor(task._replace(client=k), 0)) for k in range(3)] == [0.5, 0.25, 1.0]
+    assert schedule.factor(task._replace(client=np.arange(3)), 0).tolist() == [0.5, 0.25, 1.0]
+    assert float(schedule.factor(task, 0)) == 0.5  # of all clients
+    assert PerClient([1.0, 2.0]).fit(np.ones(2)).schedule.factor(task, 0) == 1
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -59,6 +68,16 @@ def test_the_two_published_schedules():
         (lambda: Geometric(0.0), r"schedule.ratio = 0.0: must be in \(0, 1\]"),
         (lambda: Geometric(1.5), "schedule.ratio = 1.5"),
         (lambda: Geometric(unit="days"), "schedule.unit = 'days'"),
+        (lambda: PerClient(0.5), "schedule.factors = 0.5: must be one positive number for each client"),
+        (lambda: PerClient(["a"]), r"schedule.factors = \['a'\]: must be one positive number for each client"),
+        (lambda: PerClient([1.0, 0.0]), r"schedule.factors\[1\] = 0.0: must be a positive number"),
+        (lambda: PerClient([np.inf]), r"schedule.factors\[0\] = inf: must be a positive number"),
+        (lambda: PerClient([1.0], 0.5), "schedule.schedule = 0.5: must be a schedule such as Constant"),
+        (
+            lambda: PerClient([1.0], PerClient([1.0])),
+            "schedule.schedule = 'PerClient': must be one that is the same for",
+        ),
+        (lambda: PerClient([1.0, 2.0]).fit(np.ones(3)), "schedule.factors = '2 entries': must be one for each of 3"),
     ],
 )
 def test_errors_name_the_bad_field(build, message):

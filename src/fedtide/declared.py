@@ -64,6 +64,7 @@ class Descent(NamedTuple):
     """How a solver or a server follows the direction it receives."""
 
     rate: float | None = None  # of plain steps at a constant rate; None if only the limit is known
+    factors: np.ndarray | None = None  # [N] of the clients' rates; None if these are equal
     corrected: bool = False  # steps are corrected towards the direction of all clients
     unfollowed: str = ""  # why not even the limit is known
 

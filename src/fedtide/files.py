@@ -39,11 +39,13 @@ def remove_partial(folder: Path, names: Iterable[str] = ("*",)) -> None:
                 leftover.unlink(missing_ok=True)
 
 
-def vacant(folder: Path) -> bool:
-    """Whether a folder is new or empty, apart from what a run that never started left there."""
+def vacant(folder: Path, *besides: str) -> bool:
+    """Whether a folder is new or empty, apart from what a run that never started left there, and from files whose names
+    match `besides`."""
     if not folder.is_dir():
         return not folder.exists()
-    return all(path.name == _LOCK or path.match(f".*{_PARTIAL}") for path in folder.iterdir())
+    ours = (_LOCK, f".*{_PARTIAL}", *besides)
+    return all(any(path.match(pattern) for pattern in ours) for path in folder.iterdir())
 
 
 @contextmanager

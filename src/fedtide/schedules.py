@@ -1,14 +1,16 @@
-"""Schedules: how a local learning rate changes over time. Every solver takes one; it multiplies the solver's rate."""
+"""Schedules: how local learning rates change over time and differ between clients. Every solver takes one, which
+multiplies its rate."""
 
-from typing import Literal
+from typing import Literal, Self
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from fedtide.errors import check_one_of, number
-from fedtide.types import Task, check_whole, part
+from fedtide.errors import check_kind, check_one_each, check_one_of, floats, number, require, require_each
+from fedtide.types import Schedule, Task, check_whole, part
 
-__all__ = ["Constant", "Geometric", "PowerDecay"]
+__all__ = ["Constant", "Geometric", "PerClient", "PowerDecay"]
 
 Unit = Literal["steps", "epochs", "rounds"]
 """What a schedule counts from 0: local steps, epochs or rounds. Steps and epochs are counted as if the client had taken
@@ -64,3 +66,43 @@ class Geometric:
     def factor(self, task: Task, step: Array | int) -> Array:
         count = jnp.asarray(task.elapsed(self.unit, step) // self.every, jnp.result_type(float))
         return jnp.asarray(self.ratio, count.dtype) ** count
+
+
+@part
+class PerClient:
+    """c_k times `schedule`: the learning rate of client k is c_k η, with c_k > 0 from `factors`, one for each client.
+
+    This changes the objective: if equal rates lead to the optimum of Σ p_k F_k, these lead to that of Σ c_k p_k F_k, as
+    η → 0, also where the server remembers updates. Factors proportional to 1/τ_k compensate for numbers of steps τ_k
+    that differ. Control variates (SCAFFOLD) lead to the same optimum for any factors; normalisation
+    (`aggregation.Normalised`, FedNova) does, too, if all clients take part.
+
+    Reference: proposed as future work in "Stochastic approximation approach to federated machine learning", see
+    `fedtide.methods.stochastic_approximation`.
+    """
+
+    factors: Array
+    schedule: Schedule = Constant()
+
+    def __post_init__(self):
+        allowed = "one positive number for each client"
+        factors = floats("schedule.factors", self.factors, allowed)
+        require(factors.ndim == 1, "schedule.factors", self.factors, allowed)
+        require_each(np.isfinite(factors) & (factors > 0), "schedule.factors", factors, "a positive number")
+        object.__setattr__(self, "factors", factors)
+        check_kind("schedule.schedule", self.schedule, "schedule")
+        wanted = "one that is the same for all clients"
+        require(not isinstance(self.schedule, PerClient), "schedule.schedule", type(self.schedule).__name__, wanted)
+
+    def fit(self, sizes: np.ndarray) -> Self:
+        check_one_each("schedule.factors", self.factors, len(sizes))
+        return self
+
+    def factor(self, task: Task, step: Array | int) -> Array | float:
+        common = self.schedule.factor(task, step)
+        return common if task.client is None else jnp.asarray(self.factors)[task.client] * common
+
+
+def factors_of(schedule: Schedule) -> np.ndarray | None:
+    """[N] factors of the clients' rates; None where all rates are equal."""
+    return np.asarray(schedule.factors) if isinstance(schedule, PerClient) else None

@@ -143,7 +143,7 @@ class Trained(NamedTuple):
     loss: Array  # [] mean minibatch loss over them
     steps: Array | int  # τ_k, the number of steps taken
     mass: Array  # [] or [d] η‖a‖₁: the sum of the coefficients with which its gradients enter the change
-    rate: Array | float  # [] η, the learning rate of its first step
+    rate: Array | float  # [] η, the learning rate of its first step, without a factor of the client's own
     row: Any = ()  # the client's state for the next round
     message: Any = ()  # what it sends besides the model, for `Solver.close`
 
@@ -155,7 +155,7 @@ class Updates(NamedTuple):
     loss: Array  # [C] mean minibatch loss over the local steps
     steps: Array  # [C] local steps τ_k
     mass: Array  # [C] or [C, d] η‖a_k‖₁, so that delta / mass is a mean gradient
-    rate: Array  # [C] η of the first local step
+    rate: Array  # [C] η of the first local step, without factors of the clients' own
     message: Any = ()  # [C, …] further messages
     round_rate: Array | tuple[()] = ()  # [] η of the round, for an aggregation that also moves in empty rounds
 
@@ -168,6 +168,7 @@ class Task(NamedTuple):
     round: Array | int = 0  # rounds completed before this one
     steps_per_epoch: Array | int = 1  # steps of one pass over the client's samples
     unroll: bool = False  # whether to unroll the loop over steps (the engine knows the device)
+    client: Array | int | None = None  # its number; None for the rate that all clients have in common
 
     def elapsed(self, unit: Literal["steps", "epochs", "rounds"], step: Array | int) -> Array | int:
         """Local steps (or epochs, or rounds) before this step, for a client that takes part in every round."""
@@ -249,7 +250,8 @@ class Work(Protocol):
 
 
 class Schedule(Protocol):
-    """How a learning rate changes over time."""
+    """How learning rates change over time and differ between clients. A schedule with a value for each client may have
+    a method `fit(sizes)`, as local work does, to check their number."""
 
     def factor(self, task: Task, step: Array | int) -> Array | float:
         """The factor of the rate at this local step; for many clients at once where `task` holds [N] of them."""

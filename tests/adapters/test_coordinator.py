@@ -15,7 +15,7 @@ from fedtide.availability import Always, Trace
 from fedtide.estimators import Blind
 from fedtide.methods.base import Method
 from fedtide.participation.base import Policy
-from fedtide.schedules import Geometric, PowerDecay
+from fedtide.schedules import Geometric, PerClient, PowerDecay
 from fedtide.servers import Optimiser
 from fedtide.simulation.trees import named, tree_of
 from fedtide.solvers import Sgd
@@ -33,6 +33,7 @@ METHODS = {
     "fedawe": methods.fedawe(work=WORK),
     "amplified_scaffold": methods.amplified_scaffold(period=2, work=WORK),
     "focus": methods.focus(work=WORK),
+    "fedvarp, rates by client": methods.fedvarp(work=WORK, schedule=PerClient(np.linspace(0.2, 2, 12), PowerDecay())),
     # Its empty rounds have a rate, which depends on the work of all clients.
     "mifa, scheduled": methods.mifa(work=fedtide.work.RandomSteps(0, 4, 4), schedule=PowerDecay(unit="steps")),
 }
@@ -73,7 +74,9 @@ def test_everybody_there_gives_the_simulators_parameters(name, blobs):
     assert np.abs(coordinator.served - initial_model(blobs)).max() > 1e-2  # something was learned
 
 
-@pytest.mark.parametrize("name", ["ca_fed", "scaffold", "fedawe", "focus", "mifa, scheduled"])
+@pytest.mark.parametrize(
+    "name", ["ca_fed", "scaffold", "fedawe", "focus", "mifa, scheduled", "fedvarp, rates by client"]
+)
 def test_a_recorded_presence_gives_the_simulators_decisions(name, blobs):
     rounds = 12
     presence = np.random.default_rng(3).random((rounds, 12)) < np.linspace(0.2, 0.9, 12)

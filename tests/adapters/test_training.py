@@ -11,6 +11,7 @@ from fedtide.adapters.coordinator import Coordinator, shapes
 from fedtide.adapters.rounds import Round
 from fedtide.adapters.training import Answer, Functions, Gradients
 from fedtide.errors import FedtideError
+from fedtide.schedules import Geometric, PerClient
 from fedtide.solvers import AdaptiveSteps, ControlVariate, Proximal, TailRisk
 from fedtide.types import Population
 from fedtide.work import Steps
@@ -23,6 +24,8 @@ METHODS = {
     "fedprox": methods.fedprox(mu=0.3, work=WORK),
     "scaffold": methods.scaffold(work=WORK),
     "fed_cvar_avg": methods.fed_cvar_avg(work=WORK, level=0.5),
+    "scaffold, rates by client": methods.scaffold(work=WORK, schedule=PerClient([1.0, 0.5, 2.0], Geometric(0.9))),
+    "fed_cvar_avg, rates by client": methods.fed_cvar_avg(work=WORK, schedule=PerClient([1.0, 0.5, 2.0])),
     "nested": replace(methods.fedavg(), solver=AdaptiveSteps(ControlVariate(Proximal(mu=0.3, decay=0.5, work=WORK)))),
     "nested_tail": replace(methods.fedavg(), solver=AdaptiveSteps(TailRisk(level=0.5, work=WORK))),
 }
@@ -84,6 +87,7 @@ def plain(arrays, round):
         (methods.scaffold(work=WORK), "needs round.correction and round.rate"),
         (methods.fed_cvar_avg(work=WORK), "needs round.factor"),
         (methods.fednova(work=WORK), "needs round.rate"),
+        (methods.fedavg(work=WORK, schedule=PerClient([1.0, 0.5, 2.0])), "needs round.rate"),
         (methods.focus(work=WORK), "GradientTracking takes steps that a train function cannot"),
         (replace(methods.scaffold(), solver=ControlVariate(TailRisk(work=WORK))), "ControlVariate takes steps"),
         (methods.amplified_scaffold(work=WORK), "PeriodicControlVariate takes steps"),

@@ -10,7 +10,7 @@ import pytest
 from laws.parts import SOLVERS
 
 from fedtide import solvers as s
-from fedtide.schedules import Geometric, PowerDecay
+from fedtide.schedules import Constant, Geometric, PerClient, PowerDecay
 from fedtide.types import Population, Task
 from fedtide.work import Steps
 
@@ -137,6 +137,27 @@ def test_a_schedule_of_ones_and_of_halves(solver, jit):
     first, second = train(0), train(1)
     np.testing.assert_allclose(second.rate, first.rate / 2)
     np.testing.assert_allclose(second.mass, np.asarray(first.mass) / 2)
+
+
+def test_a_factor_of_the_client_is_that_of_a_schedule(solver, jit):
+    """Half the rate by being client 1, not by the schedule: the same bits, but the rate that all have in common."""
+
+    def with_schedule(schedule):
+        inner = dataclasses.replace(inner_of(solver), schedule=schedule)
+        return inner if inner_of(solver) is solver else dataclasses.replace(solver, solver=inner)
+
+    @jit
+    def trained(solver_, client):
+        memory = solver.init(POPULATION, jnp.asarray(START))
+        work = task(CURVATURE[0], CENTRE[0], jnp.asarray(NOISE[0]), 3)._replace(round=1, client=client)
+        return solver_.train(jnp.asarray(START), work, row_of(memory, 0), memory.shared)
+
+    plain, halved = trained(with_schedule(Constant()), 1), trained(with_schedule(Geometric(0.5)), 1)
+    differing = with_schedule(PerClient([1.0, 0.5]))
+    jax.tree.map(np.testing.assert_array_equal, trained(differing, 0), plain)
+    found = trained(differing, 1)
+    jax.tree.map(np.testing.assert_array_equal, found._replace(rate=halved.rate), halved)
+    assert float(found.rate) == float(plain.rate)
 
 
 def test_the_first_rate_is_known_without_training_for_all_at_once(solver, memory, jit):

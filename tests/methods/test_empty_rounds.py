@@ -12,7 +12,7 @@ from fedtide import methods as m
 from fedtide.availability import Trace
 from fedtide.problems.quadratic import quadratic
 from fedtide.schedules import Geometric, PowerDecay
-from fedtide.work import StepsPerClient
+from fedtide.work import Steps, StepsPerClient
 
 CLIENTS, RATE = 5, 0.2
 RNG = np.random.default_rng(5)
@@ -61,6 +61,13 @@ def by_hand(factor, trust, member, invited, weight):
             here = trained & (member == row)
             y[row] = (delta[here] / first[here, None]).mean(axis=0)
     return w
+
+
+def test_a_rate_may_depend_on_the_client_with_equal_numbers_of_steps(blobs):
+    """Epochs are counted, of clients of unequal size."""
+    method = m.fedvarp(rate=RATE, work=Steps(3, batch=4), schedule=PowerDecay(unit="epochs"))
+    found = fedtide.simulate(blobs, Trace(np.arange(36).reshape(3, 12) < 24), method, rounds=3)
+    assert found.rounds["step"].to_list()[-1] > 0
 
 
 @pytest.mark.parametrize("unit", SCHEDULES)

@@ -9,9 +9,10 @@ import pytest
 
 from fedtide.errors import FedtideError
 from fedtide.experiments.config import with_values
-from fedtide.reproduce import cells, choosing, run
+from fedtide.reproduce import choosing, run
 from fedtide.reproduce.run import reproduce
 from fedtide.reproduce.study import StudyPlan, plan
+from fedtide.simulation import cells
 
 STUDY = """
 paper = "mine"

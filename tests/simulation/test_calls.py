@@ -228,7 +228,7 @@ class OddServer(Optimiser):
         ),
         (
             {"solver": OddRate(), "aggregation": LatestUpdates()},
-            "OddRate.first_rate: the rate is float32[2]; must be float[]",
+            "OddRate.first_rate: the rate is float32[2]; must be float[12]",
         ),
         (
             {"aggregation": OddAggregation()},

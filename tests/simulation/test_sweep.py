@@ -36,6 +36,21 @@ def test_a_diverging_setting_leaves_the_others_alone(blobs, chains):
     assert np.isfinite(found.objective[1]).all()
 
 
+def test_finished_settings_are_passed_on_one_by_one(blobs, chains):
+    settings, heard = [fedtide.methods.fedavg(rate=rate) for rate in (0.05, 0.2)], []
+    found = fedtide.sweep(
+        blobs, chains, settings, **OPTIONS, finished=heard.append, progress=lambda *what: heard.append(what)
+    )
+    whole = fedtide.sweep(blobs, chains, settings, **OPTIONS)
+    parts = [part for part in heard if not isinstance(part[0], str)]
+    assert [len(part.objective) for part in parts] == [1, 1]
+    for name in ("objective", "test_accuracy", "class_accuracy"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+        np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
+    # Progress may end the process: it is reported once what has finished was passed on.
+    assert [isinstance(call[0], str) for call in heard] == [True, False, True, False, True]
+
+
 def test_settings_share_their_structure(blobs, chains):
     mixed = [fedtide.methods.fedavg(), fedtide.methods.fedavg(clients=3)]
     with pytest.raises(fedtide.FedtideError, match=r"settings\[1\] = 'fedavg': must be different from"):

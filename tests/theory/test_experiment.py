@@ -15,6 +15,7 @@ from fedtide.methods import (
     debiased_fedavg,
     fedau,
     fedavg,
+    fednova,
     fedstale,
     mifa,
     most_available,
@@ -24,6 +25,7 @@ from fedtide.methods import (
 from fedtide.participation import Everyone, Subsample, Unbiased
 from fedtide.participation.base import Policy
 from fedtide.problems import classification, digits, quadratic, random_quadratic, softmax_regression
+from fedtide.schedules import PerClient, PowerDecay
 from fedtide.servers import Optimiser, Projected
 from fedtide.solvers import Momentum
 from fedtide.theory import Clients, Weighting
@@ -67,6 +69,25 @@ def test_more_local_steps_count_as_importance():
     assert weighting(unbiased(), PEOPLE, SIZES).factor is None
 
 
+def test_higher_rates_count_as_importance():
+    rates, counts = np.array([1, 1, 2, 2, 4, 8.0]), np.array([1, 1, 1, 1, 1, 7])
+    differing = PerClient(rates, PowerDecay())
+    for work, effort in ((Steps(2), rates), (RandomSteps(1, 4, 8), rates), (StepsPerClient(counts), rates * counts)):
+        for found in (
+            weighting(unbiased(schedule=differing, work=work), PEOPLE, SIZES),
+            weighting(mifa(schedule=differing, work=work), PEOPLE, SIZES),
+            weighting(compose(unbiased(), solver=Momentum(schedule=differing, work=work)), PEOPLE, SIZES),
+        ):
+            np.testing.assert_allclose(found.factor, effort / effort.mean())
+            assert found.training is None
+            assert "more or longer steps have a larger effective importance" in found.note
+    for equal in (fednova(schedule=differing), scaffold(schedule=differing)):
+        assert weighting(equal, PEOPLE, SIZES).factor is None
+    counts[0] = 49  # 49 · (1 / 49) < 1 in floating-point numbers
+    compensated = unbiased(schedule=PerClient(1 / counts), work=StepsPerClient(counts))
+    assert weighting(compensated, PEOPLE, SIZES).factor is None
+
+
 def test_families():
     assert known_problem(random_quadratic(3, 2)).family.dimension == 2
     problem = digits(clients=3)
@@ -106,9 +127,14 @@ def test_biased_weights_end_at_the_biased_optimum():
     assert end.path.error[-1] == pytest.approx(end.bias.error, rel=1e-3)
 
 
+RATES = np.array([2.0, 0.5, 1.0, 0.5, 2.0, 0.25])
 LIMITS = {
     "corrections": scaffold(rate=0.01, work=StepsPerClient(np.array([1, 2, 4, 1, 2, 6]), 1)),
     "memories of unequal steps": mifa(rate=0.01, work=StepsPerClient(np.array([1, 2, 4, 1, 2, 6]), 1)),
+    "corrections of unequal rates": scaffold(rate=0.01, schedule=PerClient(RATES), work=Steps(2, 1)),
+    "memories of unequal rates": mifa(rate=0.01, schedule=PerClient(RATES), work=Steps(2, 1)),
+    "partly trusted memories of unequal rates": fedstale(rate=0.01, schedule=PerClient(RATES), work=Steps(2, 1)),
+    "unequal rates": unbiased(rate=0.01, schedule=PerClient(RATES), work=Steps(2, 1), estimator=Oracle()),
     "weights with a cutoff": fedau(rate=0.01, cutoff=3, work=Steps(2, 1)),
     "partly trusted memories": fedstale(rate=0.01, trust=0.5, work=Steps(2, 1)),
     "rates that converge": debiased_fedavg(rate=0.01, work=Steps(2, 1)),

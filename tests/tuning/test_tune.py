@@ -136,6 +136,27 @@ def test_the_best_is_chosen_and_written(tuned):
     assert chosen["some"].participation.clients == tuned.outcomes[1].chosen.values["clients"]
 
 
+def test_trials_that_are_kept_do_not_run_again(tuned, tmp_path):
+    """Of both methods, one of which needs a program for each number of clients, in turn."""
+    config = loads(TUNED)
+    assert tune(config, cells=tmp_path).trials.equals(tuned.trials)
+    kept = sorted(tmp_path.iterdir())
+    assert len(kept) == 2 * 6
+    for path in kept[::3]:
+        path.unlink()
+    heard = []
+    again = tune(config, cells=tmp_path, progress=lambda *what: heard.append(what))
+    assert again.trials.equals(tuned.trials)
+    assert again.text == tuned.text
+    assert min(done for _, done, _ in heard) >= 24 - 4 * 4  # of 12 trials, 4 rounds each, 4 were missing
+    assert sorted(tmp_path.iterdir()) == kept
+    heard.clear()
+    last = tune(config, cells=tmp_path, progress=lambda *what: heard.append(what))
+    assert heard == [("F3AST", 24, 24), ("some", 24, 24)]
+    assert last.trials.equals(tuned.trials)
+    assert last.seconds == pytest.approx(again.seconds, abs=0.05)
+
+
 def test_test_data_are_never_looked_at(tuned, monkeypatch):
     entry = problems.CATALOGUE["synthetic_leaf"]
 

@@ -103,7 +103,8 @@ class Round:
         return self._known
 
     def _scheduled(self, step: int) -> float:
-        task = Task(int(getattr(self.method.solver.work, "count", 1)), lambda w, i: (w, w), self.number)
+        steps = int(getattr(self.method.solver.work, "count", 1))
+        task = Task(steps, lambda w, i: (w, w), self.number, client=self.client_number)
         return float(innermost(self.method.solver).schedule.factor(task, step))
 
 

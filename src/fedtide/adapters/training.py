@@ -109,7 +109,8 @@ class Gradients(_WithEvaluation):
             number, examples = jnp.int32(round.client_number), jnp.int32(size)
             stream = Stream(jnp.uint32(round.seed), Purpose.WORK, round.number)
             steps = int(solver.work.steps(stream, number, examples))
-            task = Task(steps, gradient, round.number, int(solver.work.steps_per_epoch(examples)))
+            per_epoch = int(solver.work.steps_per_epoch(examples))
+            task = Task(steps, gradient, round.number, per_epoch, client=round.client_number)
             trained = solver.train(jnp.asarray(w), task, *jax.tree.map(jnp.asarray, (row, shared)))
         return jax.tree.map(np.asarray, trained)
 
@@ -150,7 +151,8 @@ def trained_by(round: Round, w: np.ndarray, w_k: np.ndarray, steps: int, loss: f
         raise FedtideError(f"round.factor was called {called}: must be called once per step")
     solver = round.method.solver
     taken = _StepsTaken(innermost(solver), w_k, steps, round.losses)
-    task = Task(np.int32(steps), lambda at, i: (at, at), np.int32(round.number))  # pyright: ignore
+    client = np.int32(round.client_number)
+    task = Task(np.int32(steps), lambda at, i: (at, at), np.int32(round.number), client=client)  # pyright: ignore
     trained = _with_inner(solver, taken).train(w, task, row, shared)  # pyright: ignore[reportArgumentType]
     numbers = {"loss": loss, "mass": trained.mass, "rate": trained.rate}
     numbers = {name: np.asarray(value, w.dtype) for name, value in numbers.items()}
@@ -168,14 +170,14 @@ class _StepsTaken(SolverWrapper):
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         losses = np.array([*self.losses, 0.0], self.w_k.dtype)
-        trained = _without_gradients(self.solver, np.int32(self.steps), task.round, losses, row, shared)
+        trained = _without_gradients(self.solver, np.int32(self.steps), task.round, task.client, losses, row, shared)
         return trained._replace(w=self.w_k)
 
 
 @jax.jit
-def _without_gradients(solver: Solver, steps: Any, t: Any, losses: Any, row: Any, shared: Any) -> Trained:
+def _without_gradients(solver: Solver, steps: Any, t: Any, client: Any, losses: Any, row: Any, shared: Any) -> Trained:
     """Mass, rate, row and message of the steps. In these solvers they do not depend on gradients, which are 0 here."""
-    task = Task(steps, lambda at, i: (losses[i], jnp.zeros_like(at)), t)
+    task = Task(steps, lambda at, i: (losses[i], jnp.zeros_like(at)), t, client=client)
     return solver.train(jnp.zeros(1), task, row, shared)
 
 

@@ -1,6 +1,7 @@
 """Commands on a configuration, before it is run: `check`, `theory`, `tune`."""
 
 import math
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from fedtide.cli.faults import explained
-from fedtide.cli.folders import made, require_vacant
+from fedtide.cli.folders import require_vacant
 from fedtide.cli.layout import ConfigFile, NewFolder, columns, command_line, optional, show
 from fedtide.text import count
 
@@ -136,6 +137,9 @@ def tune(context: typer.Context, config: ConfigFile, out: NewFolder = None) -> N
     used. Writes the tuned configuration and a page with all trials (by default to
     tuned/NAME for NAME.toml).
 
+    A tuning that was stopped continues if the same command is run again: finished
+    trials are kept in OUT/trials until the results are written.
+
     \b
     Examples:
       fedtide tune phones.toml
@@ -155,21 +159,32 @@ def tune(context: typer.Context, config: ConfigFile, out: NewFolder = None) -> N
       tune = {kappa_squared = \\[0.1, 1.0, 10.0]}
     """
     folder = Path("tuned") / config.stem if out is None else out
-    with explained():
+    command = command_line(context, out=folder)
+    with explained(resume=command):
         from fedtide import use_all_cores
         from fedtide.cli.progress import LabelledBars, interruptible
         from fedtide.experiments import load
+        from fedtide.files import alone, remove_partial, vacant
         from fedtide.tuning.plan import plan
-        from fedtide.tuning.tune import carry_out
+        from fedtide.tuning.tune import FILES, carry_out, cells_of, finished
 
-        require_vacant(folder)
+        kept = folder / "trials"
+        stopped = kept.is_dir() and vacant(kept, "*.safetensors") and vacant(folder, kept.name, *FILES)
+        if not stopped:
+            require_vacant(folder)
         loaded = load(config)
         use_all_cores()
-        with made(folder) as partial:
-            planned = plan(loaded)
+        planned = plan(loaded)
+        cells = cells_of(planned, kept)
+        with alone(folder, "another tuning is using it"):
+            remove_partial(folder)
+            if stopped:
+                trials = count(sum(len(own.trials) for own in planned.spaces.values()), "trial")
+                typer.echo(f"continuing: {finished(planned, cells)} of {trials} are finished in {kept}", err=True)
             with interruptible(LabelledBars("rounds")) as progress:
-                tuning = carry_out(planned, progress=progress, command=command_line(context, out=folder))
-            tuning.save(partial)
+                tuning = carry_out(planned, progress=progress, command=command, cells=cells)
+                tuning.save(folder)
+            shutil.rmtree(kept, ignore_errors=True)
         _tell(tuning, folder)
 
 

@@ -16,7 +16,7 @@ from fedtide.work import Steps
     title="FedNova",
     purpose="heterogeneous devices",
     facts=Facts(
-        unbiased="all clients take part; with equal work: all π equal and all α equal",
+        unbiased="all clients take part; with equal work and rates: all π equal and all α equal",
         extra_up="1 scalar (‖a_k‖₁); d more each way with variance_reduced",
     ),
     bibtex="""

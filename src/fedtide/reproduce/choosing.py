@@ -11,10 +11,10 @@ from fedtide.errors import FedtideError
 from fedtide.experiments.build import Experiment, build_method
 from fedtide.experiments.config import Config, with_values
 from fedtide.methods import Method
-from fedtide.reproduce.cells import Arrays, Cells
 from fedtide.reproduce.draws import drawn, of_one_shape, rounded
 from fedtide.reproduce.results import Tuned
 from fedtide.reproduce.study import CaseConfig, StudyPlan
+from fedtide.simulation.cells import Arrays, Cells
 from fedtide.tuning.plan import Plan, plan
 from fedtide.tuning.space import Space, is_number
 from fedtide.tuning.space import with_values as with_settings
@@ -89,15 +89,13 @@ def _searched(
         new = {label: tuple(v for v in plans[0].spaces[label].trials if v not in scores[label]) for label in labels}
         tries = [(label, draw) for draw in range(len(plans)) for label in labels if new[label]]
         found = cells.each(
-            panel,
             {
                 f"tuning {label}, draw {draw}, {left} extensions left": functools.partial(
-                    _scores, plans[draw], label, new[label],
-                    functools.partial(_report, progress, i, len(tries)),
+                    _scores, plans[draw], label, new[label], functools.partial(_report, progress, i, len(tries))
                 )
                 for i, (label, draw) in enumerate(tries)
-            },
-        )  # fmt: skip
+            }
+        )
         for label in labels:
             # A setting that diverged on a draw has the score nan.
             own = [arrays["score"] for (of, _), arrays in zip(tries, found.values(), strict=True) if of == label]

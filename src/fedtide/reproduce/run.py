@@ -12,13 +12,13 @@ import numpy as np
 
 from fedtide.experiments.build import Experiment
 from fedtide.methods import Method
-from fedtide.reproduce.cells import Arrays, Cells
 from fedtide.reproduce.choosing import chosen_settings
 from fedtide.reproduce.draws import drawn, of_one_shape, own_seeds, rounded, seeds_of
 from fedtide.reproduce.results import MEASURES, CaseResult, Estimates, MethodResult, ProblemSize, Results
 from fedtide.reproduce.shown import attendance, decision_regions, estimation_errors
 from fedtide.reproduce.study import CaseConfig, StudyPlan
 from fedtide.simulation import describe
+from fedtide.simulation.cells import Arrays, Cells
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.simulation.progress import Progress
 from fedtide.simulation.setup import fitted
@@ -35,21 +35,29 @@ def reproduce(planned: StudyPlan, progress: Progress | None = None, cells: Path 
     between methods is paired. `progress` is called with (the current step, rounds completed, rounds in total). With a
     folder for `cells`, the numbers of each step are kept there, and a study that was stopped continues from them.
     """
-    kept = Cells(cells, planned)
+    cases = [_case(planned, panel, cells, progress or (lambda what, done, total: None)) for panel in planned.panels]
     return Results(
         name=planned.name,
         scale=planned.scale,
         note=planned.study.scales[planned.scale].note,
         draws=planned.draws,
-        cases=[_case(planned, panel, kept, progress or (lambda what, done, total: None)) for panel in planned.panels],
-        seconds=round(kept.seconds, 1),
+        cases=cases,
+        seconds=round(sum(case.seconds for case in cases), 1),
         hardware=describe.hardware(),
         versions=describe.versions(),
     )
 
 
-def _case(planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Progress) -> CaseResult:
-    before, study = cells.seconds, planned.study
+def _cells(planned: StudyPlan, panel: CaseConfig, folder: Path | None) -> Cells:
+    """The cells of a case. Not the contents of data files, but all else decides them: the configuration of the case,
+    how the study tunes, and the versions."""
+    study = planned.study.model_dump(mode="json", include={"shared", "tuning_draws", "extensions", "inclusion"})
+    of_study = [planned.scale, planned.draws, study, describe.versions()]
+    return Cells(folder, of_study, panel.tuned, panel.config.model_dump(mode="json"))
+
+
+def _case(planned: StudyPlan, panel: CaseConfig, folder: Path | None, progress: Progress) -> CaseResult:
+    study, cells = planned.study, _cells(planned, panel, folder)
     config, what = panel.config, panel.label or planned.name
     experiments = [drawn(config, draw) for draw in range(planned.draws)]
     chosen = chosen_settings(planned, panel, cells, lambda done, total: progress(f"{what}: tuning", done, total))
@@ -72,7 +80,7 @@ def _case(planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Progres
         method = chosen[study.reference].method
         every = [seed for draw in range(planned.draws) for seed in own_seeds(config, draw)]
         shown["estimates"] = Estimates(
-            **cells(panel, f"estimates of {study.reference}", lambda: estimation_errors(config, first, method, every))
+            **cells(f"estimates of {study.reference}", lambda: estimation_errors(config, first, method, every))
         )
     if "regions" in study.shows:
         shown["regions"] = decision_regions(config, first, chosen, seeds[:1])
@@ -101,7 +109,7 @@ def _case(planned: StudyPlan, panel: CaseConfig, cells: Cells, progress: Progres
             for i, (label, choice) in enumerate(chosen.items())
         ],
         **shown,
-        seconds=round(cells.seconds - before, 1),
+        seconds=round(cells.seconds, 1),
     )
 
 
@@ -126,7 +134,7 @@ def _records(
             members = [labels[i] for i in group]
             parts[f"draw {draw}: {', '.join(members)}"] = draw, members, begun
             begun += rounds * len(members)
-    found = cells.each(panel, {name: functools.partial(trained, *part) for name, part in parts.items()})
+    found = cells.each({name: functools.partial(trained, *part) for name, part in parts.items()})
     runs: dict[str, list[Arrays]] = {label: [] for label in labels}  # by draw
     for name, (_, members, _) in parts.items():
         for i, label in enumerate(members):

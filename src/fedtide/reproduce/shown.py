@@ -12,12 +12,12 @@ from fedtide.errors import FedtideError
 from fedtide.experiments.build import Experiment
 from fedtide.experiments.config import Config
 from fedtide.methods import Method
-from fedtide.reproduce.cells import Arrays, Cells
 from fedtide.reproduce.choosing import MethodToRun
 from fedtide.reproduce.draws import of_one_shape, own_seeds, rounded, seeds_of
 from fedtide.reproduce.results import Activity, Inclusion, Invited, Regions
 from fedtide.reproduce.study import CaseConfig
 from fedtide.simulation import simulate
+from fedtide.simulation.cells import Arrays, Cells
 from fedtide.types import Population
 
 _BINS = 40  # time bins in which invitations are counted
@@ -41,7 +41,7 @@ def attendance(
         return arrays
 
     parts = [
-        cells(panel, f"attendance, draw {i}", functools.partial(recorded, i, problem))
+        cells(f"attendance, draw {i}", functools.partial(recorded, i, problem))
         for i, problem in enumerate(of_one_shape([e.problem for e in experiments]))
     ]
     arrays = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}

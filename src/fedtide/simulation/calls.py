@@ -75,7 +75,8 @@ def train(solver: Solver, w: Array, task: Task, row: Any, shared: Any) -> Traine
 def first_rate(solver: Solver, task: Task, shared: Any) -> Array | float:
     """`Solver.first_rate` of many clients at once."""
     rate = solver.first_rate(task, shared)
-    shape = jnp.shape(task.steps) if jnp.ndim(rate) else ()
+    clients = jnp.broadcast_shapes(jnp.shape(task.steps), jnp.shape(task.steps_per_epoch))
+    shape = clients if jnp.ndim(rate) else ()
     return _Call(solver, "first_rate").array("the rate", rate, shape, "float")
 
 

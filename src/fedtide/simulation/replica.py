@@ -213,9 +213,9 @@ class Replica(NamedTuple):
             # On a GPU the loop would take longer than a few small steps; on a CPU unrolling only compiles longer.
             unroll = steps <= 8 and w.size <= _SMALL_MODEL and jax.default_backend() != "cpu"
             gradient = self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn))
-            task = Task(steps, gradient, t, work.steps_per_epoch(size), unroll)
+            task = Task(steps, gradient, t, work.steps_per_epoch(size), unroll, client)
         else:
-            task = Task(mine, self._gradient(draw), t, work.steps_per_epoch(size))
+            task = Task(mine, self._gradient(draw), t, work.steps_per_epoch(size), client=client)
         trained = calls.train(solver, w, task, row, shared)
         numbers = jax.tree.map(jnp.asarray, trained._replace(w=()))
         return w - trained.w, numbers

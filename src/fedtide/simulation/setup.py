@@ -237,10 +237,10 @@ def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[
 
 
 def fitted(method: Method, problem: Any) -> Method:
-    """The method with its local work fitted to the sizes of the problem's clients."""
+    """The method with its local work, and rates that differ by client, fitted to the sizes of the problem's clients."""
     sizes = np.asarray(problem.sizes)
-    is_work = lambda node: hasattr(node, "minibatch")  # noqa: E731
-    return jax.tree.map(lambda node: node.fit(sizes) if is_work(node) else node, method, is_leaf=is_work)
+    fits = lambda node: hasattr(node, "fit")  # noqa: E731
+    return jax.tree.map(lambda node: node.fit(sizes) if fits(node) else node, method, is_leaf=fits)
 
 
 def batch(settings: Sequence[Method]) -> Method:

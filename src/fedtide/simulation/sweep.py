@@ -1,6 +1,6 @@
 """Many settings of one method as a batch axis of one program."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -28,13 +28,15 @@ def sweep(
     chunk: int | None = None,
     skew: bool = True,
     progress: bool | Progress = False,
+    finished: Callable[[EvaluationRecord], None] | None = None,
 ) -> EvaluationRecord:
     """Evaluations of every setting and seed: arrays [settings, seeds, evaluations], by class [settings, …, classes].
 
     The settings are methods that differ in plain numbers only (learning rates, κ̄² …) and share one compilation. All
     get the same availability, minibatches and initial models. No records of rounds or clients are kept. Settings that
     do not fit into memory together run a few at a time. `progress` counts the rounds of all settings. Without `skew`
-    the skew of a selection by loss is not measured, which needs every client's own optimum.
+    the skew of a selection by loss is not measured, which needs every client's own optimum. `finished` is called with
+    the evaluations of the next settings as soon as these have run: on a CPU one at a time, which takes no longer there.
     """
     use_persistent_cache()
     require(len(settings) > 0, "settings", "none", "one or more methods")
@@ -48,7 +50,8 @@ def sweep(
         problem, availability, {label: settings[0]}, rounds=rounds, seeds=seeds,
         evaluate_every=evaluate_every, history=history, record_clients=False, chunk=chunk, skew=skew,
     )  # fmt: skip
-    together, chunk = _together(setup, settings[0], len(settings))
+    one_by_one = finished is not None and jax.default_backend() == "cpu"
+    together, chunk = _together(setup, settings[0], 1 if one_by_one else len(settings))
     total, found = rounds * len(settings), []
     with reporter(progress, [label], total) as report:
         report(label, 0, total)
@@ -57,10 +60,14 @@ def sweep(
             padded = [*some, *[some[-1]] * (together - len(some))]  # of one size, for one compilation
             pieces = []
             for done, evaluation in _run(setup, padded, chunk):
-                report(label, rounds * first + done * len(some), total)
                 pieces.append(evaluation)
+                if done < rounds:
+                    report(label, rounds * first + done * len(some), total)
             whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=2), *filter(None, pieces))
             found.append(jax.tree.map(lambda a, n=len(some): a[:n], whole))
+            if finished is not None:
+                finished(found[-1])
+            report(label, rounds * (first + len(some)), total)  # not earlier: it may raise KeyboardInterrupt
     return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
 
 

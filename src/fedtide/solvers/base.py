@@ -42,7 +42,7 @@ class Local:
         if rate is None:
             name = type(self).__name__
             raise FedtideError(f"{name}.first_rate: missing; must be the learning rate of a client's first step")
-        return rate if schedule is None else rate * schedule.factor(task, 0)
+        return rate if schedule is None else rate * schedule.factor(task._replace(client=None), 0)
 
     def recipe(self, row: Any, shared: Any) -> Recipe | None:
         """These steps for a client's own training loop in a deployment; None where such a loop cannot take them."""

@@ -7,7 +7,7 @@ from jax import Array
 
 from fedtide.declared import Descent
 from fedtide.errors import flag, number
-from fedtide.schedules import Constant
+from fedtide.schedules import Constant, factors_of
 from fedtide.solvers.base import Local, Recipe, check_steps, descend
 from fedtide.types import Memory, Population, Schedule, Task, Trained, Work, derived, part
 from fedtide.work import Steps
@@ -41,7 +41,7 @@ class Momentum(Local):
         return None if self.persistent else Recipe(decay=float(self.decay) or None)
 
     def in_theory(self) -> Descent:
-        return Descent()
+        return Descent(factors=factors_of(self.schedule))
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         def step(w: Array, g: Array, i: Array | int, extra: Any) -> tuple[Array, Any]:

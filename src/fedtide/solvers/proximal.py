@@ -7,7 +7,7 @@ from jax import Array
 
 from fedtide.declared import Descent
 from fedtide.errors import number
-from fedtide.schedules import Constant
+from fedtide.schedules import Constant, factors_of
 from fedtide.solvers.base import Local, Recipe, check_steps, descend
 from fedtide.types import Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
@@ -39,7 +39,7 @@ class Proximal(Local):
         return Recipe(decay=float(self.decay) or None, pull=float(self.mu) or None)
 
     def in_theory(self) -> Descent:
-        return Descent()
+        return Descent(factors=factors_of(self.schedule))
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         def step(v: Array, g: Array, i: Array | int, extra: Any) -> tuple[Array, Any]:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.declared import Descent
-from fedtide.schedules import Constant
+from fedtide.schedules import Constant, factors_of
 from fedtide.solvers.base import Local, Recipe, check_steps, descend
 from fedtide.types import Schedule, Task, Trained, Work, part
 from fedtide.work import Steps
@@ -30,7 +30,7 @@ class Sgd(Local):
         return Recipe()
 
     def in_theory(self) -> Descent:
-        return Descent(float(self.rate) if isinstance(self.schedule, Constant) else None)
+        return Descent(float(self.rate) if isinstance(self.schedule, Constant) else None, factors_of(self.schedule))
 
     def train(self, w: Array, task: Task, row: Any, shared: Any) -> Trained:
         def step(w: Array, g: Array, i: Array | int, mass: Array) -> tuple[Array, Array]:

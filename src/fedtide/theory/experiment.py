@@ -94,22 +94,25 @@ def weighting(method: Method, clients: Clients, sizes: np.ndarray) -> Weighting:
     if result.score is None:
         return result
     work = method.solver.work.in_theory(sizes)
-    if work.steps is None:
-        if work.seeded:
-            return Weighting(note="The numbers of local steps depend on the seed: neither limit nor path is predicted.")
-        return result._replace(note=f"{result.note} Its local work varies, so only its limit is predicted.".lstrip())
-    notes, steps, differ = [result.note], float(work.steps.mean()), np.ptp(work.steps) > 0
+    if work.steps is None and work.seeded:
+        return Weighting(note="The numbers of local steps depend on the seed: neither limit nor path is predicted.")
+    rates = np.ones(len(sizes)) if solver.factors is None else solver.factors
+    effort = rates if work.steps is None else work.steps * rates
+    notes, differ = [result.note], np.ptp(effort) > 1e-9 * effort.max()  # not by rounding
     if differ and not rule.normalised:
-        factor = work.steps / steps
+        factor = effort / effort.mean()
         result = result._replace(factor=factor if result.factor is None else result.factor * factor)
-        notes.append("Clients that take more steps have a larger effective importance.")
+        notes.append("Clients that take more or longer steps have a larger effective importance.")
     elif differ:
-        notes.append("The limit ignores that rounds with more local work take longer steps.")
+        notes.append("The limit ignores that rounds of clients with more or longer local steps take longer steps.")
     training = None
-    if rule.trust is None:
+    if work.steps is None:
+        notes.append("Its local work varies, so only its limit is predicted.")
+    elif rule.trust is None:
         if rule.normalised or solver.rate is None or server.rate is None:
             notes.append("Its steps are not plain SGD with a constant rate, so only its limit is predicted.")
         else:
+            steps = float(work.steps.mean())
             samples = math.inf if math.isinf(work.batch) else steps * work.batch
             training = Training(solver.rate, server.rate, steps, samples)
     return result._replace(training=training, note=" ".join(filter(None, notes)))

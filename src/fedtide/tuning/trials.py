@@ -1,7 +1,8 @@
 """Trials: settings of methods on one federation; those that differ only in plain numbers share a compiled program."""
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -67,10 +68,12 @@ def try_all(
     seeds: Sequence[int],
     skew: bool = True,
     progress: Callable[[int, int], None] | None = None,
+    finished: Callable[[int, EvaluationRecord], None] = lambda at, evaluations: None,
 ) -> EvaluationRecord:
     """Evaluations of methods of any structure: arrays [methods, seeds, evaluations, …].
 
-    `progress` is called with (rounds done, total rounds) over all methods.
+    `progress` is called with (rounds done, total rounds) over all methods, `finished` with the position and the
+    evaluations of each method as soon as it has run.
     """
     run, order, parts = config.run, [], []
     for members in alike([fitted(method, problem) for method in methods]):
@@ -79,9 +82,14 @@ def try_all(
             if progress is not None:
                 progress(before + now, rounds * len(methods))
 
+        def kept(part: EvaluationRecord, left: Iterator[int] = iter(members)) -> None:
+            for i, at in enumerate(itertools.islice(left, len(part.objective))):
+                finished(at, jax.tree.map(lambda values, i=i: values[i], part))
+
         result = sweep(
             problem, availability, [methods[i] for i in members], rounds=rounds, seeds=seeds,
             evaluate_every=run.evaluate_every, history=run.history, chunk=run.chunk, skew=skew, progress=report,
+            finished=kept,
         )  # fmt: skip
         parts.append(result)
         order += members

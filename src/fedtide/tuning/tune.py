@@ -14,6 +14,8 @@ from fedtide.experiments.build import build_method, located
 from fedtide.experiments.config import Config, MethodChoice, loads
 from fedtide.files import atomic, write_text
 from fedtide.methods import Method
+from fedtide.simulation import describe
+from fedtide.simulation.cells import Cells
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.simulation.progress import Progress
 from fedtide.tomls import dumps, toml
@@ -21,6 +23,9 @@ from fedtide.tuning import page
 from fedtide.tuning.plan import Plan, plan
 from fedtide.tuning.space import with_values
 from fedtide.tuning.trials import MEASURES, MethodTrials, outcomes, try_all
+
+FILES = ("trials.parquet", "tuning.html", "tuned.toml")
+"""The files of a tuning, in the order in which they are written."""
 
 
 class Tuning(NamedTuple):
@@ -49,14 +54,16 @@ class Tuning(NamedTuple):
 
     def save(self, folder: str | Path) -> None:
         """Writes `trials.parquet`, `tuning.html` and, last, `tuned.toml`."""
-        folder = Path(folder)
-        with atomic(folder / "trials.parquet") as temporary:
+        trials, html, chosen = (Path(folder) / name for name in FILES)
+        with atomic(trials) as temporary:
             self.trials.write_parquet(temporary)
-        write_text(folder / "tuning.html", page.render(self.plan, self.trials, self.text, self.seconds, self.command))
-        write_text(folder / "tuned.toml", self.text)
+        write_text(html, page.render(self.plan, self.trials, self.text, self.seconds, self.command))
+        write_text(chosen, self.text)
 
 
-def tune(config: Config, *, progress: Progress | None = None, command: str | None = None) -> Tuning:
+def tune(
+    config: Config, *, progress: Progress | None = None, command: str | None = None, cells: Path | None = None
+) -> Tuning:
     """Tries settings for every method of a configuration and chooses the best ones.
 
     Every method gets `tune.trials` trials (see `[tune]` in the configuration), each on every tuning seed. Under one
@@ -64,17 +71,32 @@ def tune(config: Config, *, progress: Progress | None = None, command: str | Non
     compiled program; any other value needs a compilation of its own. The score of a trial is the mean over seeds of
     the mean over the last fifth of the evaluations. A trial that diverges under any seed is ranked last; among equal
     scores the smaller rate is chosen. `progress` is called with (label, rounds done, total rounds), counting the rounds
-    of all trials. `command` is shown on the page.
+    of all trials. `command` is shown on the page. With a folder for `cells`, each trial is kept there as soon as it is
+    finished, and a tuning that was stopped continues from them.
     """
-    return carry_out(plan(config), progress=progress, command=command)
+    planned = plan(config)
+    return carry_out(planned, progress=progress, command=command, cells=cells_of(planned, cells))
 
 
-def carry_out(planned: Plan, *, progress: Progress | None = None, command: str | None = None) -> Tuning:
-    """Runs a planned tuning."""
-    begun = time.monotonic()
-    table = pl.concat([_table(planned, label, progress) for label in planned.spaces], how="diagonal_relaxed")
+def cells_of(planned: Plan, folder: Path | None) -> Cells:
+    """The finished trials in a folder. Not the contents of data files, but all else decides them: the configuration and
+    the versions."""
+    return Cells(folder, located(planned.config), describe.versions())
+
+
+def finished(planned: Plan, cells: Cells) -> int:
+    """The number of trials that need not run again."""
+    return sum(name in cells for label in planned.spaces for name in _names(planned, label))
+
+
+def carry_out(
+    planned: Plan, *, progress: Progress | None = None, command: str | None = None, cells: Cells | None = None
+) -> Tuning:
+    """Runs a planned tuning, except for the trials that `cells` contains."""
+    cells = cells or Cells(None)
+    table = pl.concat([_table(planned, label, progress, cells) for label in planned.spaces], how="diagonal_relaxed")
     text = _chosen(planned, outcomes(planned.spaces, planned.measure, table))
-    return Tuning(planned, table, text, round(time.monotonic() - begun, 2), command)
+    return Tuning(planned, table, text, round(cells.seconds, 2), command)
 
 
 class Trials(NamedTuple):
@@ -87,16 +109,15 @@ class Trials(NamedTuple):
     rank: np.ndarray  # [trials]: from 1 (best), equal scores in their order; 0 where a seed diverged
 
 
-def run_trials(planned: Plan, label: str, *, skew: bool = True, progress: Progress | None = None) -> Trials:
-    """Runs and ranks all trials of one method of a planned tuning."""
+def run_trials(
+    planned: Plan, label: str, *, skew: bool = True, progress: Progress | None = None, cells: Cells | None = None
+) -> Trials:
+    """Runs and ranks all trials of one method of a planned tuning, except for those that `cells` contains."""
     config, own, measure = planned.config, planned.spaces[label], planned.measure
     index = list(planned.spaces).index(label)
     choices = [with_values(config.methods[index], own.axes, values) for values in own.trials]
     methods = [build_method(config, index, choice, planned.problem.sizes) for choice in choices]
-    result = try_all(
-        config, planned.problem, planned.experiment.availability, methods, rounds=planned.rounds, seeds=planned.seeds,
-        skew=skew, progress=None if progress is None else lambda done, total: progress(label, done, total),
-    )  # fmt: skip
+    result = _evaluations(planned, label, methods, skew, progress, cells or Cells(None))
     values = measure.final(result)
     diverged = ~np.isfinite(result.objective).all(axis=-1) | ~np.isfinite(values)
     score = np.where(diverged.any(axis=1), np.nan, values.mean(axis=1))
@@ -105,9 +126,48 @@ def run_trials(planned: Plan, label: str, *, skew: bool = True, progress: Progre
     return Trials(methods, result, diverged, score, np.where(np.isnan(score), 0, rank))
 
 
-def _table(planned: Plan, label: str, progress: Progress | None) -> pl.DataFrame:
+def _evaluations(
+    planned: Plan, label: str, methods: list[Method], skew: bool, progress: Progress | None, cells: Cells
+) -> EvaluationRecord:
+    """[trials, seeds, evaluations, …]: those in `cells`, and the others, which are kept there one by one."""
+    names = _names(planned, label)
+    found = [cells.read(name) for name in names]
+    left = [i for i, arrays in enumerate(found) if arrays is None]
+    total, clock = planned.rounds * len(names), time.monotonic()
+
+    def report(done: int, of: int) -> None:
+        if progress is not None:
+            progress(label, total - of + done, total)
+
+    def keep(at: int, evaluations: EvaluationRecord) -> None:
+        nonlocal clock
+        arrays, before, clock = evaluations._asdict(), clock, time.monotonic()
+        found[left[at]] = arrays
+        cells.write(names[left[at]], arrays, clock - before)
+
+    if left:
+        try_all(
+            planned.config, planned.problem, planned.experiment.availability, [methods[i] for i in left],
+            rounds=planned.rounds, seeds=planned.seeds, skew=skew, progress=report, finished=keep,
+        )  # fmt: skip
+    else:
+        report(0, 0)
+    trials = [arrays for arrays in found if arrays is not None]
+    return EvaluationRecord._make(np.stack([arrays[field] for arrays in trials]) for field in EvaluationRecord._fields)
+
+
+def _names(planned: Plan, label: str) -> list[str]:
+    """The trials of one method in words that say everything about their settings."""
+    own = planned.spaces[label]
+    return [
+        f"{label}: " + ", ".join(f"{axis.name} = {toml(value)}" for axis, value in zip(own.axes, values, strict=True))
+        for values in own.trials
+    ]
+
+
+def _table(planned: Plan, label: str, progress: Progress | None, cells: Cells) -> pl.DataFrame:
     """All trials of one method: one row per trial and seed."""
-    own, result = planned.spaces[label], run_trials(planned, label, progress=progress)
+    own, result = planned.spaces[label], run_trials(planned, label, progress=progress, cells=cells)
     measures = [one for one in MEASURES.values() if planned.measure.held_out or not one.held_out]
     tried, seeds = len(own.trials), len(planned.seeds)
     table = {

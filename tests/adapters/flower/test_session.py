@@ -6,6 +6,7 @@ import pytest
 import fedtide
 from fedtide import methods
 from fedtide.availability import Always, Trace
+from fedtide.schedules import PerClient
 from fedtide.work import Steps
 
 WORK = Steps(count=3, batch=4)
@@ -21,6 +22,16 @@ def test_the_simulators_parameters(name, blobs, federation):
     np.testing.assert_allclose(session.coordinator.served, result.models[name][0], atol=1e-6, rtol=1e-6)
     assert {"train"} <= set(made.nodes[0].kinds)
     assert ("query.loss" in made.nodes[0].kinds) == (name == "ca_fed")
+
+
+def test_rates_that_differ_by_client(blobs, federation):
+    """Clients know only their own size, and their number."""
+    factors = np.linspace(0.2, 2, 12).round(2).tolist()
+    method = methods.scaffold(rate=0.02, work=WORK, schedule=PerClient(factors))
+    result = fedtide.simulate(blobs, Always(12), {"m": method}, rounds=3, evaluate_every=3)
+    schedule = {"method__schedule__name": "per_client", "method__schedule__factors": str(factors)}
+    made = federation(method__name="scaffold", method__rate=0.02, importance=_importance(blobs), **schedule)
+    np.testing.assert_allclose(made.serve().coordinator.served, result.models["m"][0], atol=1e-6, rtol=1e-6)
 
 
 def _importance(problem):

@@ -43,6 +43,10 @@ def test_the_method_is_built_as_in_experiments():
     method = build(method__name="fedavg", method__solver__name="proximal", method__solver__mu=0.5)
     assert isinstance(method.solver, Proximal)
     assert method.solver.mu == 0.5
+    factors = {"method__schedule__name": "per_client", "method__schedule__factors": "[1.0, 0.5]"}
+    assert build(method__name="fedavg", **factors).solver.schedule.factors.tolist() == [1.0, 0.5]
+    with pytest.raises(FedtideError, match=r"method.schedule.factors = '\[1.0, 0.5': must be"):
+        build(method__name="fedavg", **factors | {"method__schedule__factors": "[1.0, 0.5"})
     method = build(method__name="fedavg", local__epochs=2, local__batch=4)
     assert isinstance(method.solver.work, Epochs)
     with pytest.raises(FedtideError, match=r"method.rat: unknown; did you mean 'rate'"):

@@ -125,7 +125,7 @@ def _work(trainer: Trainer, order: Order, name: str, config: Config, node: Confi
     if order.client != name:
         raise FedtideError(f"a request for another client, {order.client!r}")
     refuse_training_while_absent(method)
-    method = fitted(method, SimpleNamespace(sizes=np.array([max(examples, 1)])))
+    method = fitted(method, SimpleNamespace(sizes=np.full(order.clients, max(examples, 1))))
     w = np.concatenate([np.asarray(array).ravel() for array in order.arrays])
     round = Round(method, *about).opened(w, (), ())
     if order.kind == "loss":

@@ -1,9 +1,12 @@
 """The run's settings: flat keys of [tool.flwr.app.config], such as `method.name`, `deadline.least`, `rounds`.
 
 Keys may be written with hyphens or underscores. `method.*` is a method and its arguments, `local.*` the local work
-(steps or epochs, and batch), as in configurations of experiments. `app.*` is for the user's own settings.
+(steps or epochs, and batch), as in configurations of experiments. `app.*` is for the user's own settings. Flower has no
+lists: in `method.*`, a text such as "[1.0, 0.5]" is one.
 """
 
+import contextlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -95,6 +98,9 @@ def settings_of(config: Mapping[str, Any]) -> Settings:
             place = place.setdefault(step, {})
             if not isinstance(place, dict):
                 raise PLACE.key(key).error(f"{step} is also the name of a value")
+        if path[:1] == ["method"] and isinstance(value, str) and value.startswith("["):
+            with contextlib.suppress(ValueError):  # a name may begin like this, too
+                value = json.loads(value)
         place[last] = value
     settings = validated(Settings, tables, PLACE)
     run, ids, deadline = settings.run, settings.ids, settings.deadline

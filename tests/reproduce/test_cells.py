@@ -223,7 +223,8 @@ def test_settings_are_shared_among_methods_with_the_same_arguments_only(tmp_path
 
 def test_scores_are_means_over_tuning_draws(tmp_path, monkeypatch):
     # The better rate on the first draw loses on average; a setting that diverges on one draw is not chosen.
-    draws = iter([[0.9, 0.5], [0.1, 0.6]] * 2 + [[0.9, 0.5], [math.nan, 0.6]] * 2)
+    first, second, diverged = [0.9, 0.5], [0.1, 0.6], [math.nan, 0.6]
+    draws = iter([first, first, second, second, first, first, diverged, diverged])  # two methods on each draw
     monkeypatch.setattr(choosing, "run_trials", lambda *_, **__: type("Trials", (), {"score": next(draws)}))
     space = {"rate": [0.01, 0.1], "server_rate": [1.0]}
     for case in reproduce(small(tmp_path, "tuning_draws = 2", space=space, trials=2)).cases:

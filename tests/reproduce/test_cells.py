@@ -211,6 +211,19 @@ def test_all_tuned_methods_have_the_shared_settings(tmp_path, monkeypatch):
     assert alone["CA-Fed"].settings["rate"] == 0.01
 
 
+def test_a_case_may_share_settings_that_others_do_not(tmp_path, monkeypatch):
+    scored(monkeypatch, lambda label, v: v["rate"] if label == "Unbiased" else -v["rate"])
+    small(tmp_path, "")
+    path = tmp_path / "mine.toml"
+    text = path.read_text("utf-8").replace('{label = "one"}', '{label = "one", shared = "Unbiased"}')
+    path.write_text(text, "utf-8")
+    found = [case.methods[1].tuned for case in reproduce(plan(str(path), "smoke")).cases]
+    assert [tuned.settings["rate"] for tuned in found] == [0.1, 0.01]
+    path.write_text(text.replace('shared = "Unbiased"', 'shared = "None"'), "utf-8")
+    with pytest.raises(FedtideError, match=r"mine\.toml: shared: no method is labelled 'None'"):
+        plan(str(path), "smoke")
+
+
 def test_settings_are_shared_among_methods_with_the_same_arguments_only(tmp_path, monkeypatch):
     scored(monkeypatch, lambda _, v: v["rate"])
     small(tmp_path, 'shared = "Unbiased"')

@@ -42,10 +42,10 @@ def chosen_settings(
     if study.tune is None or config.tune.trials == 1:
         return chosen
     tuned = list(chosen)[: panel.tuned]
-    asked = [study.shared] if study.shared in tuned else tuned
+    asked = [panel.shared] if panel.shared in tuned else tuned
     draws = [draw._replace(methods={label: draw.methods[label] for label in tuned}) for draw in draws]
     spaces, found = _searched(planned, panel, cells, draws, asked, progress)
-    for label in tuned if study.shared in tuned else ():
+    for label in tuned if panel.shared in tuned else ():
         if [axis.name for axis in spaces[label].axes] != [axis.name for axis in spaces[asked[0]].axes]:
             raise FedtideError(f"{config.origin.source}: shared: {label} does not have the arguments of {asked[0]}")
     for index, label in enumerate(tuned):

@@ -51,7 +51,8 @@ def reproduce(planned: StudyPlan, progress: Progress | None = None, cells: Path 
 def _cells(planned: StudyPlan, panel: CaseConfig, folder: Path | None) -> Cells:
     """The cells of a case. Not the contents of data files, but all else decides them: the configuration of the case,
     how the study tunes, and the versions."""
-    study = planned.study.model_dump(mode="json", include={"shared", "tuning_draws", "extensions", "inclusion"})
+    study = planned.study.model_dump(mode="json", include={"tuning_draws", "extensions", "inclusion"})
+    study["shared"] = panel.shared
     of_study = [planned.scale, planned.draws, study, describe.versions()]
     return Cells(folder, of_study, panel.tuned, panel.config.model_dump(mode="json"))
 

@@ -63,6 +63,7 @@ class Case(Changes):
     label: str = Field(description="a name for tables and figures")
     value: float | None = Field(default=None, description="a number: the position on the horizontal axis")
     coordinates: dict[str, float] = Field(default={}, description="a table of two numbers: the position on a map")
+    shared: Word | None = Field(default=None, description="as `shared` of the study, which it replaces")
 
 
 class AtScale(Changes):
@@ -240,6 +241,7 @@ class CaseConfig(NamedTuple):
     value: float | None
     config: Config
     tuned: int  # number of methods, from the first, that are tuned; the others run as written
+    shared: str | None  # the method whose chosen settings all tuned methods use
 
 
 class StudyPlan(NamedTuple):
@@ -315,7 +317,8 @@ def _check(study: Study, place: Place) -> None:
         raise place.key("best").error('missing; shows = ["best"] needs the name of an argument')
     if study.grid and len(study.grid) != 2:
         raise place.key("grid").error("must name two axes, each with an argument")
-    for key, labels in (("inclusion", study.inclusion), ("shared", (study.shared,) if study.shared else ())):
+    shared = {one.shared for one in (study, *study.cases) if one.shared}
+    for key, labels in (("inclusion", study.inclusion), ("shared", shared)):
         for label in labels:
             if label not in methods:
                 raise place.key(key).error(f"no method is labelled '{label}'; {did_you_mean(label, methods)}")
@@ -371,7 +374,8 @@ def _panel(study: Study, case: Case, scale: ScaleName, place: Place, folder: Pat
         if label not in known:
             raise place.error(f"no method is labelled '{label}'; {did_you_mean(label, known)}")
     written["methods"] = [*lists[0], *lists[1]]
-    return CaseConfig(case.label, case.value, from_tables(written, place.source, folder), len(lists[0]))
+    config = from_tables(written, place.source, folder)
+    return CaseConfig(case.label, case.value, config, len(lists[0]), case.shared or study.shared)
 
 
 def _methods(tables: tuple[_Run, ...], case: Case, changes: AtScale) -> Iterator[_Run]:

@@ -27,7 +27,9 @@ def data() -> list[tuple[np.ndarray, np.ndarray]]:
     return list(zip(draw, labels, strict=True))
 
 
-def first_segment(replicas: int, clients: int = CLIENTS) -> tuple[Setup, fedtide.Method]:
+def first_segment(
+    replicas: int, clients: int = CLIENTS, clock: fedtide.clock.Clock | None = None
+) -> tuple[Setup, fedtide.Method]:
     """The federation whose first segment is measured, set up as in `simulate`, with 20,000 samples in total."""
     drawn, each = data(), -(-SAMPLES * CLIENTS // clients)
     several = [tuple(a[:each] for a in drawn[k % CLIENTS]) for k in range(clients)]
@@ -37,7 +39,7 @@ def first_segment(replicas: int, clients: int = CLIENTS) -> tuple[Setup, fedtide
     longer = rounds + 1  # so that the evaluation falls outside the measured segment
     setup = Setup(
         problem, fedtide.availability.Always(clients), {"FedAvg": method}, rounds=longer, seeds=replicas,
-        evaluate_every=longer, history=0, record_clients=False, chunk=None,
+        evaluate_every=longer, history=0, record_clients=False, chunk=None, clock=clock,
     )  # fmt: skip
     assert setup.plan[0].length == rounds  # one segment, no evaluation in it, as in the loop
     return setup, method
@@ -57,18 +59,18 @@ def segment_seconds(setup: Setup, method: fedtide.Method) -> dict[str, float]:
 def compiled_segment(setup: Setup, method: fedtide.Method) -> tuple[Callable[[], object], float]:
     """(a function that runs the first segment again, seconds to compile it)."""
     segment, traces = setup.plan[0], setup.traces
-    settings, trace = batch([method]), traces[segment]
+    settings, trace = batch([method]), traces.past if setup.timing else traces[segment]
     shape = setup.shape(method, segment, setup.choose_chunk(method))
-    carry = engine.start(settings, setup.problem, setup.population, setup.seeds, traces.past, 0)
+    carry = engine.start(settings, setup.problem, setup.population, setup.seeds, traces.past, 0, setup.timing)
     carry = engine.spread(carry, setup.devices)
     begun = time.perf_counter()
     fixed = (setup.problem, setup.population, setup.seeds)
-    program = engine.run_segment.lower(settings, *fixed, carry, jnp.int32(0), trace, shape).compile()
+    program = engine.run_segment.lower(settings, *fixed, carry, jnp.int32(0), trace, shape, setup.timing).compile()
     compiled = time.perf_counter() - begun
 
     def run() -> object:
         nonlocal carry
-        carry, _ = program(settings, *fixed, carry, jnp.int32(0), trace)
+        carry, _ = program(settings, *fixed, carry, jnp.int32(0), trace, setup.timing)
         return carry
 
     return run, compiled

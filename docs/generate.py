@@ -25,6 +25,7 @@ from pydantic_core import PydanticUndefined
 from fedtide import (
     aggregation,
     availability,
+    clock,
     data,
     errors,
     estimators,
@@ -40,12 +41,14 @@ from fedtide import (
     servers,
     simulation,
     solvers,
+    staleness,
     streams,
     theory,
     types,
     work,
 )
 from fedtide.cli import app
+from fedtide.clock.catalogue import BARRIERS, DEVICES, JITTERS
 from fedtide.experiments import as_written, dumps, settings
 from fedtide.experiments.arguments import in_words
 from fedtide.experiments.config import Config, LocalTable, MethodChoice, Run, Tune
@@ -76,8 +79,9 @@ REQUIRED = "(required)"
 PACKAGES: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        simulation, availability, estimators, participation, solvers, work, schedules, aggregation, servers, methods,
-        problems, models, partitioners, data, fleet, experiments, report, theory, types, streams, rows, errors,
+        simulation, availability, clock, estimators, participation, solvers, work, schedules, staleness, aggregation,
+        servers, methods, problems, models, partitioners, data, fleet, experiments, report, theory, types, streams,
+        rows, errors,
     )
 }  # fmt: skip
 STUDIES = (
@@ -183,11 +187,22 @@ def parts() -> str:
         "aggregation": aggregation,
         "server": servers,
         "schedule": schedules,
+        "staleness": staleness,
     }
     rows = []
     for kind, package in packages.items():
         for name, build in classes(package).items():
             rows.append([f"`{kind}`", f"`{name}`", *_arguments_and_summary(build)])
+    return table(["Key", "Name", "Arguments", "Meaning"], rows)
+
+
+def clock_parts() -> str:
+    """The parts that the table of a clock may name, by kind."""
+    rows = [
+        [f"`{kind}`", f"`{name}`", *_arguments_and_summary(build)]
+        for kind, known in {"devices": DEVICES, "barrier": BARRIERS, "jitter": JITTERS}.items()
+        for name, build in known.items()
+    ]
     return table(["Key", "Name", "Arguments", "Meaning"], rows)
 
 
@@ -280,6 +295,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "arguments-availability": lambda: arguments(availability.CATALOGUE),
     "arguments-methods": lambda: arguments(methods.CATALOGUE),
     "parts": parts,
+    "clock-parts": clock_parts,
     "splits-and-models": splits_and_models,
     "study": lambda: table_keys(study.Study),
     "study-case": lambda: table_keys(study.Case),

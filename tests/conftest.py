@@ -47,9 +47,9 @@ def simulated_in_haste(haste):
     jit = functools.partial(jax.jit, SHIPPED.__wrapped__, static_argnames="shape", donate_argnames="carry")
     short, long = jit(compiler_options=haste), jit(compiler_options=QUICK)
 
-    def run_segment(method, problem, population, seeds, carry, first, trace, shape):
+    def run_segment(method, problem, population, seeds, carry, first, trace, shape, timing=None):
         few = carry.w.shape[0] * len(seeds) * shape.blocks * shape.rounds <= 300  # rounds in all
-        return (short if few else long)(method, problem, population, seeds, carry, first, trace, shape)
+        return (short if few else long)(method, problem, population, seeds, carry, first, trace, shape, timing)
 
     run_segment._cache_size = lambda: short._cache_size() + long._cache_size()  # as a compiled function has it
     with pytest.MonkeyPatch.context() as patch:

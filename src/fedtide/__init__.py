@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from fedtide import (
         aggregation,
         availability,
+        clock,
         estimators,
         fleet,
         methods,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
         schedules,
         servers,
         solvers,
+        staleness,
         theory,
         work,
     )
@@ -32,6 +34,7 @@ __all__ = [
     "__version__",
     "aggregation",
     "availability",
+    "clock",
     "compose",
     "estimators",
     "fleet",
@@ -43,6 +46,7 @@ __all__ = [
     "servers",
     "simulate",
     "solvers",
+    "staleness",
     "sweep",
     "theory",
     "use_all_cores",

@@ -91,6 +91,11 @@ _KINDS = {
     "solver": ("train", "a solver such as Sgd()"),
     "aggregation": ("combine", "an aggregation rule such as WeightedSum()"),
     "server": ("step", "a server such as Optimiser()"),
+    "devices": ("seconds", "devices such as Devices(seconds_per_step=0.1)"),
+    "jitter": ("factor", "a jitter such as Lognormal()"),
+    "barrier": ("refills", "a barrier such as WaitForAll()"),
+    "clock": ("leaving", "a clock such as Clock(Devices(seconds_per_step=0.1))"),
+    "staleness": ("discount", "a function of staleness such as Polynomial()"),
 }
 
 

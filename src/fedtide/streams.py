@@ -28,6 +28,7 @@ class Purpose(enum.IntEnum):
     MODEL = 4
     WORK = 5
     MEASUREMENT = 6
+    TIME = 7
 
 
 class Stream(NamedTuple):

@@ -134,6 +134,7 @@ class Cohort(NamedTuple):
     present: Array  # [C] bool
     weight: Array  # [C] aggregation weight, 0 where not present
     importance: Array  # [C] target importance α of each row's client, whether or not it is present
+    age: Array | tuple[()] = ()  # [C] server steps since the row's client received its model; () without a clock
 
 
 class Trained(NamedTuple):
@@ -255,6 +256,14 @@ class Schedule(Protocol):
 
     def factor(self, task: Task, step: Array | int) -> Array | float:
         """The factor of the rate at this local step; for many clients at once where `task` holds [N] of them."""
+        ...
+
+
+class Staleness(Protocol):
+    """The weight of an update by its age."""
+
+    def discount(self, age: Array) -> Array:
+        """Factors in (0, 1], 1 at age 0; `age` counts server steps."""
         ...
 
 

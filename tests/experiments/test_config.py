@@ -51,7 +51,8 @@ def test_adjusted_changes_the_run_and_its_text(small):
     ("old", "new", "message"),
     [
         ("[problem]", "[problm]",
-         "problm: unknown; did you mean 'problem'? known: availability, local, methods, problem, run, title, tune"),
+         "problm: unknown; did you mean 'problem'? known: availability, clock, local, methods, problem, run, title, "
+         "tune"),
         ("[problem]", "[problem.x]", "problem.name: missing; must be a name of the catalogue"),
         ('[problem]\nname = "synthetic_leaf"\nclients = 8\nlargest = 60', "problem = 3",
          "problem = 3: must be a table with the name of a problem and its arguments"),

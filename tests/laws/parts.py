@@ -65,9 +65,11 @@ SOLVERS = {
     "proximal": s.Proximal(0.1, mu=0.5),
     "sgd": s.Sgd(0.1),
     "tail risk": s.TailRisk(0.1),
+    "whole model": s.WholeModel(s.Sgd(0.1)),
 }
 AGGREGATIONS = {
     "accumulated": a.Accumulated(),
+    "age weighted": a.AgeWeighted(),
     "cluster memory": a.ClusterMemory(2),
     "extrapolated": a.Extrapolated(),
     "latest updates": a.LatestUpdates(),

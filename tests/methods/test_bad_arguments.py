@@ -11,7 +11,7 @@ from fedtide import methods as m
 from fedtide.errors import InvalidInput
 from fedtide.schedules import Constant
 from fedtide.solvers import Sgd
-from fedtide.types import Estimator, Schedule, Work
+from fedtide.types import Estimator, Schedule, Staleness, Work
 
 NAN, INF = float("nan"), float("inf")
 NOT_NUMBERS = (NAN, -INF, "x", "0.1", True, False, [0.1], {}, 1j)
@@ -56,7 +56,13 @@ def refuses(argument, value):
 
 
 def test_every_argument_is_of_a_kind_that_is_tested_here():
-    tested = {*all_of(float), *all_of(int), *all_of(bool), *all_of(Work, Schedule, Estimator), *all_of(typing.Literal)}
+    tested = {
+        *all_of(float),
+        *all_of(int),
+        *all_of(bool),
+        *all_of(Work, Schedule, Staleness, Estimator),
+        *all_of(typing.Literal),
+    }
     assert set(HINTS) - tested == ARRAYS
     assert set(HINTS) >= ANY_SIGN | MAY_BE_INFINITE | MAY_BE_ZERO
 
@@ -85,7 +91,7 @@ def test_flags(argument):
         refuses(argument, value)
 
 
-@pytest.mark.parametrize("argument", all_of(Work, Schedule, Estimator))
+@pytest.mark.parametrize("argument", all_of(Work, Schedule, Staleness, Estimator))
 def test_parts(argument):
     for value in NOT_PARTS:
         refuses(argument, value)

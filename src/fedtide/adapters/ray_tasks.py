@@ -130,4 +130,5 @@ def _experiment(spec: Spec) -> tuple[Setup, dict[str, Method]]:
     except FedtideError as error:  # it could be built on the machine that started the run
         raise FedtideError(f"{error} (on {platform.node()}: files and data sets must be on every machine)") from error
     methods = {label: fitted(method, experiment.problem) for label, method in experiment.methods.items()}
-    return Setup(experiment.problem, experiment.availability, methods, **config.run.model_dump()), methods
+    options: dict[str, Any] = config.run.model_dump() | {"clock": experiment.options.get("clock")}
+    return Setup(experiment.problem, experiment.availability, methods, **options), methods

@@ -5,7 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -43,11 +43,20 @@ def _facts(path: Path) -> Iterator[tuple[str, str]]:
     config = load(path)
     experiment = build(config)
     methods = {label: fitted(method, experiment.problem) for label, method in experiment.methods.items()}
-    setup = Setup(experiment.problem, experiment.availability, methods, **config.run.model_dump())
+    options: dict[str, Any] = config.run.model_dump() | {"clock": experiment.options.get("clock")}
+    setup = Setup(experiment.problem, experiment.availability, methods, **options)
     clients, samples, most = len(setup.population.sizes), int(setup.population.sizes.sum()), setup.traces.most
     yield "problem", f"{config.problem.name}: {clients:,} clients, {samples:,} training samples"
     yield "model", f"{setup.parameters:,} parameters"
-    yield "availability", f"{config.availability.name}: at most {most:,} of {clients:,} clients available in one round"
+    if setup.timing is None:
+        yield (
+            "availability",
+            f"{config.availability.name}: at most {most:,} of {clients:,} clients available in one round",
+        )
+    else:
+        clock = setup.timing.clock
+        yield "availability", f"{config.availability.name}: one step every {float(clock.slot):g} seconds"
+        yield "clock", f"{clock.barrier}; the work of clients that leave is {clock.leaving}"
     for kind, number in Counter(experiment.availability.classes()).items():
         yield "", f"{number:,} of them: {kind}"
     for label, choice in zip(experiment.methods, config.methods, strict=True):

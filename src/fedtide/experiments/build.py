@@ -22,11 +22,14 @@ from fedtide import (
     schedules,
     servers,
     solvers,
+    staleness,
     types,
 )
 from fedtide.availability import Process
+from fedtide.clock import Barrier, Clock, Devices, Jitter
+from fedtide.clock.catalogue import BARRIERS, DEVICES, JITTERS
 from fedtide.errors import FedtideError
-from fedtide.experiments.arguments import Build, Context, is_file, named, parameters, plain
+from fedtide.experiments.arguments import Build, Context, call, is_file, named, parameters, plain
 from fedtide.experiments.config import Config, LocalTable, MethodChoice, validated
 from fedtide.experiments.place import Place
 from fedtide.methods import Method
@@ -66,7 +69,10 @@ def build(config: Config, problem: types.Problem | None = None) -> Experiment:
             message = f"'{label}' is also the label of methods[{taken}]; labels must be unique"
             raise root.key("methods").item(i).key("label").error(message)
         by_label[label] = method
-    return Experiment(problem, process, by_label, config.run.model_dump(exclude_unset=True))
+    options = config.run.model_dump(exclude_unset=True)
+    if config.clock is not None:
+        options["clock"] = _clock(config.clock, clients, root.key("clock"), context)
+    return Experiment(problem, process, by_label, options)
 
 
 def build_method(config: Config, index: int, choice: MethodChoice, sizes: Array) -> Method:
@@ -110,6 +116,9 @@ def located(config: Config) -> dict[str, Any]:
     written = config.model_dump(exclude_unset=True)
     for key, catalogue in (("problem", problems.CATALOGUE), ("availability", availability.CATALOGUE)):
         written[key] = _located(written[key], _builders(catalogue), config.origin.folder)
+    if "devices" in written.get("clock", {}):
+        devices = _located(written["clock"]["devices"], DEVICES, config.origin.folder)
+        written["clock"] = written["clock"] | {"devices": devices}
     return written
 
 
@@ -150,6 +159,17 @@ def _availability(config: Config, clients: int, place: Place, context: Context) 
     if process.clients != clients:
         raise place.error(f"{process.clients} clients, but the problem has {clients}: both must have the same number")
     return process
+
+
+def _clock(written: dict[str, Any], clients: int, place: Place, context: Context) -> Clock:
+    devices = written.get("devices")
+    if isinstance(devices, dict) and devices.get("name") == "tiers":
+        written = written | {"devices": {"clients": clients, **devices}}
+    built = call(Clock, written, place, context)
+    try:
+        return built.fit(clients)
+    except FedtideError as error:
+        raise place.error(str(error)) from error
 
 
 def _method(choice: MethodChoice, place: Place, context: Context) -> Method:
@@ -206,6 +226,10 @@ def _kinds() -> dict[Any, dict[str, Build]]:
     return {
         **kinds,
         types.Schedule: _classes(schedules),
+        types.Staleness: _classes(staleness),
+        Devices: DEVICES,
+        Barrier: BARRIERS,
+        Jitter: JITTERS,
         Process: _builders(availability.CATALOGUE),
         Partitioner: _builders(partitioners.CATALOGUE),
         # The data determine the shape of a sample and the number of classes; the table contains the other arguments.

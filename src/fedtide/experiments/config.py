@@ -132,6 +132,9 @@ class Config(Table):
     problem: Choice = Field(description="a table with the name of a problem and its arguments")
     availability: Choice = Field(description="a table with the name of an availability process and its arguments")
     run: Run = Field(description="a table with rounds, and seeds, evaluate_every, history, record_clients, chunk")
+    clock: dict[str, Any] | None = Field(
+        default=None, description="a table with devices, and barrier, slot, leaving: rounds then take time"
+    )
     local: LocalTable = Field(default=LocalTable(), description="a table with steps or epochs, and batch")
     methods: Annotated[tuple[MethodChoice, ...], Field(min_length=1)] = Field(
         description="one or more tables [[methods]], each with a name and its arguments"

@@ -10,10 +10,12 @@ from fedtide.methods.cyclic_participation import cyclic_participation
 from fedtide.methods.debiased_fedavg import debiased_fedavg
 from fedtide.methods.f3ast import f3ast
 from fedtide.methods.fed_cvar_avg import fed_cvar_avg
+from fedtide.methods.fedasync import fedasync
 from fedtide.methods.fedau import fedau
 from fedtide.methods.fedavg import fedavg
 from fedtide.methods.fedavgm import fedavgm
 from fedtide.methods.fedawe import fedawe
+from fedtide.methods.fedbuff import fedbuff
 from fedtide.methods.fedexp import fedexp
 from fedtide.methods.fedgs import fedgs
 from fedtide.methods.fedlaavg import fedlaavg
@@ -54,10 +56,12 @@ __all__ = [
     "fed_cvar_avg",
     "fedadagrad",
     "fedadam",
+    "fedasync",
     "fedau",
     "fedavg",
     "fedavgm",
     "fedawe",
+    "fedbuff",
     "fedexp",
     "fedgs",
     "fedlaavg",

@@ -124,6 +124,7 @@ Purpose = Literal[
     "cyclic participation",
     "heterogeneous data",
     "heterogeneous devices",
+    "asynchronous training",
     "worst-served clients",
     "others",
 ]

@@ -40,7 +40,7 @@ def facts_of(method: Method, state: Carry, clients: int, parameters: int) -> Fac
     def rows(tree: Any, *shape: int) -> int:
         return sum(leaf.shape[2:] == shape for leaf in jax.tree.leaves(tree))  # after settings and seeds
 
-    server = state._replace(solver=state.solver.shared)
+    server = state._replace(solver=state.solver.shared, time=())
     rows_kept = {"server_rows": "N"} if rows(server, clients, parameters) else {}
     return dataclasses.replace(
         declared.required_by(method),

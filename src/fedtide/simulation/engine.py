@@ -4,7 +4,7 @@ Replicas have two batch axes: G settings of the method's plain numbers, and R se
 """
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,21 +13,44 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from fedtide.availability.base import Process
+from fedtide.clock import Clock
 from fedtide.methods.base import Method
 from fedtide.simulation import calls
 from fedtide.simulation.measures import EvaluationRecord, summarise
 from fedtide.simulation.replica import Carry, SegmentRecord, Shape, initial, replica, unraveller
+from fedtide.simulation.timed import TimedReplica
 from fedtide.streams import Purpose, Stream
 from fedtide.types import Evaluation, Population, Problem
 
+ALONE = Shape(1, 1, 1, 0, None, False)
+"""The shape of a replica of which only the shapes of values are needed."""
+
+
+class Timing(NamedTuple):
+    """What a run with a clock needs besides."""
+
+    clock: Clock
+    process: Process
+
 
 @functools.partial(jax.jit, static_argnames=("history",))
-def start(method: Method, problem: Problem, population: Population, seeds: Array, trace: Array, history: int) -> Carry:
+def start(
+    method: Method,
+    problem: Problem,
+    population: Population,
+    seeds: Array,
+    trace: Array,
+    history: int,
+    timing: Timing | None = None,
+) -> Carry:
     """The state before round 0 of every replica [G, R, …]; `trace` [R, history, N] was observed before it."""
 
     def one(method: Method, seed: Array, trace: Array) -> Carry:
         w, _ = ravel_pytree(problem.init(Stream(seed, Purpose.MODEL).key()))
         carry = initial(method, population, w)
+        if timing is not None:
+            carry = TimedReplica(replica(method, problem, population, seed, ALONE), *timing).start(carry, history)
         if not history:
             return carry
         observe = lambda state, available: (calls.update(method.estimator, state, available)[1], None)  # noqa: E731
@@ -46,17 +69,29 @@ def run_segment(
     first: Array,
     trace: Array,
     shape: Shape,
+    timing: Timing | None = None,
 ) -> tuple[Carry, SegmentRecord]:
-    """Runs rounds first … first + blocks · rounds − 1 of every replica; `trace` is bool[R, blocks · rounds, N]."""
+    """Runs rounds first … first + blocks · rounds − 1 of every replica; `trace` is bool[R, blocks · rounds, N], or
+    without rounds where `timing` has the process itself."""
 
     def replicas(
-        method: Method, problem: Problem, population: Population, first: Array, seeds: Array, trace: Array, carry: Carry
+        method: Method,
+        problem: Problem,
+        population: Population,
+        first: Array,
+        timing: Timing | None,
+        seeds: Array,
+        trace: Array,
+        carry: Carry,
     ) -> tuple[Carry, SegmentRecord]:
         def one(method: Method, seed: Array, trace: Array, carry: Carry) -> tuple[Carry, SegmentRecord]:
             one_replica = replica(method, problem, population, seed, shape)
             rounds = (first + jnp.arange(shape.blocks * shape.rounds)).reshape(shape.blocks, shape.rounds)
-            trace = trace.reshape(shape.blocks, shape.rounds, -1)
-            return jax.lax.scan(one_replica.block, carry, (rounds, trace))
+            if timing is None:
+                inputs, step = (rounds, trace.reshape(shape.blocks, shape.rounds, -1)), one_replica.round
+            else:
+                inputs, step = (rounds, ()), TimedReplica(one_replica, *timing).round
+            return jax.lax.scan(functools.partial(one_replica.block, step), carry, inputs)
 
         return _replicate(one, method, seeds, trace, carry)
 
@@ -65,11 +100,11 @@ def run_segment(
         replicas = jax.shard_map(
             replicas,
             mesh=replica_mesh(shape.devices),
-            in_specs=(whole, whole, whole, whole, by_seed, by_seed, by_both),
+            in_specs=(whole, whole, whole, whole, whole, by_seed, by_seed, by_both),
             out_specs=by_both,
             check_vma=False,
         )
-    return replicas(method, problem, population, first, seeds, trace, carry)
+    return replicas(method, problem, population, first, timing, seeds, trace, carry)
 
 
 def spread(carry: Carry, devices: int) -> Carry:

@@ -22,7 +22,7 @@ from fedtide.simulation.setup import Setup
 if TYPE_CHECKING:
     import polars
 
-_SAME = ("seeds", "rounds", "evaluate_every", "history", "record_clients", "problem", "importance", "methods")
+_SAME = ("seeds", "rounds", "evaluate_every", "history", "record_clients", "problem", "importance", "methods", "clock")
 _KEPT = "the checkpoints are kept"
 
 
@@ -92,6 +92,8 @@ def _facts(setup: Setup, methods: Mapping[str, Method], about: Mapping[str, Any]
         "finished": False,
         "warnings": [],
     }
+    if setup.timing is not None:
+        facts["clock"] = describe.settings(setup.timing.clock)
     for key, value in about.items():
         facts[key] = facts[key] | value if isinstance(facts.get(key), dict) else value
     return json.loads(json.dumps(facts))  # plain data, equal to what is read back from the file
@@ -104,8 +106,8 @@ def _before(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
         remove_checkpoints(folder)
         raise FedtideError(f"{folder}: this run has finished; there is nothing to resume")
     for key in _SAME:
-        if before.get(key) != facts[key]:
-            change = f"{key} was {before.get(key)!r:.60}, is {facts[key]!r:.60}"
+        if before.get(key) != facts.get(key):
+            change = f"{key} was {before.get(key)!r:.60}, is {facts.get(key)!r:.60}"
             raise CheckpointError(f"{folder}: belongs to another run: {change}")
     try:
         chunks = before.get("chunks")

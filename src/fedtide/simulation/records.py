@@ -67,18 +67,22 @@ def _rounds(label: str, columns: dict[str, np.ndarray]) -> "polars.DataFrame":
 def client_rows(
     label: str, seeds: Sequence[int], segment: Segment, active: np.ndarray, record: SegmentRecord
 ) -> "polars.DataFrame":
-    """One row per seed, round and client, from arrays [R, B, E, N]; `active` is [R, rounds, N].
+    """One row per seed, round and client, from arrays [R, B, E, N]; `active` are the available clients.
 
     Null where a value does not exist (a diverged value is nan).
     """
     import polars as pl
 
     if not record.clients:
-        return no_clients()
-    clients = active.shape[-1]
+        return no_clients(bool(record.times))
+    clients = record.clients.invited.shape[-1]
     shape = (len(seeds), segment.blocks, segment.rounds, clients)
     evaluation = record.by_client or Evaluation(np.nan, False, np.nan, np.nan)  # pyright: ignore[reportArgumentType]
     kept = record.clients
+    arrivals: dict[str, np.ndarray] = {}
+    if record.times:
+        arrived = np.asarray(record.times[1].arrived)
+        arrivals = {"arrived": arrived.ravel(), "age": np.asarray(record.times[1].age, np.int64).ravel()}
     columns = {
         "seed": np.repeat(np.asarray(seeds, np.int64), segment.length * clients),
         "round": np.tile(np.repeat(segment.first + 1 + np.arange(segment.length, dtype=np.int64), clients), len(seeds)),
@@ -91,6 +95,7 @@ def client_rows(
         "tested": _last_of_block(shape, evaluation.tested, False).ravel(),
         "test_loss": _last_of_block(shape, evaluation.test_loss, np.nan).ravel(),
         "test_accuracy": _last_of_block(shape, evaluation.test_accuracy, np.nan).ravel(),
+        **arrivals,
     }
     return (
         _of_method(label, columns)
@@ -102,13 +107,14 @@ def client_rows(
     )
 
 
-def no_clients() -> "polars.DataFrame":
+def no_clients(timed: bool = False) -> "polars.DataFrame":
     """The table of clients where these are not recorded: columns, but no rows."""
     import polars as pl
 
     numbers = dict.fromkeys(("weight", "loss", "test_loss", "test_accuracy"), pl.Float32)
     keys = {"method": pl.String, **dict.fromkeys(("seed", "round", "client"), pl.Int64)}
-    return pl.DataFrame(schema=keys | dict.fromkeys(("active", "invited"), pl.Boolean) | numbers)
+    times = {"arrived": pl.Boolean, "age": pl.Int64} if timed else {}
+    return pl.DataFrame(schema=keys | dict.fromkeys(("active", "invited"), pl.Boolean) | numbers | times)
 
 
 def _of_method(label: str, columns: dict[str, np.ndarray]) -> "polars.DataFrame":

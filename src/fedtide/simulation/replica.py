@@ -41,6 +41,7 @@ class Carry(NamedTuple):
     solver: Memory
     aggregation: State
     server: State
+    time: Any = ()  # a `Timeline`, with a clock
 
 
 def initial(method: Method, population: Population, w: Array) -> Carry:
@@ -82,6 +83,7 @@ class SegmentRecord(NamedTuple):
     faults: Array  # [B, E] the fault of the round's decision: 0, or a code for `calls.explain`
     evaluation: EvaluationRecord | tuple[()]  # [B] where the segment evaluates
     by_client: Evaluation | tuple[()]  # [B, N] where it evaluates and clients are recorded
+    times: Any = ()  # ([B, E] steps, [B, E, N] arrivals) with a clock
 
 
 class Shape(NamedTuple):
@@ -95,6 +97,7 @@ class Shape(NamedTuple):
     record_clients: bool
     devices: int = 1  # that share the seeds
     evaluates: bool = True  # whether an evaluation ends each block
+    arrivals: int = 0  # rows of the arriving cohort, with a clock under which work continues after a server step
 
 
 def replica(method: Method, problem: Problem, population: Population, seed: Array, shape: Shape) -> "Replica":
@@ -121,15 +124,16 @@ class Replica(NamedTuple):
     seed: Array
     shape: Shape
 
-    def block(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, SegmentRecord]:
-        """Some rounds, then an evaluation."""
-        carry, (rounds, clients, faults) = jax.lax.scan(self.round, carry, inputs)
+    def block(self, step: Callable[..., Any], carry: Carry, inputs: tuple[Array, Any]) -> tuple[Carry, SegmentRecord]:
+        """Some rounds, each one `step`, then an evaluation."""
+        carry, (rounds, clients, faults, *times) = jax.lax.scan(step, carry, inputs)
         if not self.shape.evaluates:
-            return carry, SegmentRecord(rounds, clients, faults, (), ())
+            return carry, SegmentRecord(rounds, clients, faults, (), (), *times)
         by_client = self.problem.evaluate(self.unravel(calls.serve(self.method.server, carry.server, carry.w)))
         skew = self._skew(carry.participation, inputs[0][-1], by_client)
         summary = summarise(by_client, self.population.importance, skew)
-        return carry, SegmentRecord(rounds, clients, faults, summary, by_client if self.shape.record_clients else ())
+        kept = by_client if self.shape.record_clients else ()
+        return carry, SegmentRecord(rounds, clients, faults, summary, kept, *times)
 
     def round(self, carry: Carry, inputs: tuple[Array, Array]) -> tuple[Carry, tuple[RoundRecord, Any, Array]]:
         """availability → estimator → participation → solver → aggregation → server."""

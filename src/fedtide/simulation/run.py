@@ -16,6 +16,7 @@ from fedtide.simulation.checkpoint import Saved
 from fedtide.simulation.progress import Progress
 from fedtide.simulation.records import client_rows, initial_rows, no_clients, round_rows
 from fedtide.simulation.setup import Setup, batch
+from fedtide.simulation.times import before_times, refuse_endless, with_times
 from fedtide.simulation.traces import Segment
 
 if TYPE_CHECKING:
@@ -40,38 +41,53 @@ class MethodRun:
         """Runs the remaining rounds; returns the final models [R, d]."""
         setup = self.setup
         method = batch([self.method])
-        carry = engine.start(method, setup.problem, setup.population, setup.seeds, setup.traces.past, setup.history)
-        done, run = 0, ""
+        carry = engine.start(
+            method, setup.problem, setup.population, setup.seeds, setup.traces.past, setup.history, setup.timing
+        )
+        done, run, timed = 0, "", setup.timing is not None
         if self.place is not None:
             parts = (method, setup.problem, setup.population, setup.seeds, setup.plan, setup.availability)
-            run = checkpoint.fingerprint(self.label, self.chunk, *parts)
+            clock = () if setup.timing is None else (setup.timing.clock,)
+            run = checkpoint.fingerprint(self.label, self.chunk, *parts, *clock)
             if (self.place / STATE).exists():
                 carry, done, self._records = checkpoint.load(self.place / STATE, carry, run)
                 checkpoint.check_records(self.place, self._pieces(done), self._records)
                 carry = jax.tree.map(jnp.asarray, carry)
         if done == 0:
             evaluation, _ = engine.evaluate(setup.problem, setup.population, carry.w)
-            self._keep(initial_rows(self.label, setup.seed_list, _first(evaluation)), no_clients(), 0)
+            rows = initial_rows(self.label, setup.seed_list, _first(evaluation))
+            self._keep(before_times(rows) if timed else rows, no_clients(timed), 0)
         report(self.label, done, setup.rounds)
         carry = engine.spread(carry, setup.devices)
         for segment in setup.plan:
             if segment.first < done:
                 continue
-            trace = setup.traces[segment]
+            trace = setup.traces[segment] if not timed else setup.traces.past
             shape = setup.shape(self.method, segment, self.chunk)
             carry, record = engine.run_segment(
-                method, setup.problem, setup.population, setup.seeds, carry, np.int32(segment.first), trace, shape
+                method,
+                setup.problem,
+                setup.population,
+                setup.seeds,
+                carry,
+                np.int32(segment.first),
+                trace,
+                shape,
+                setup.timing,
             )
             record = _first(record)
             clients = len(setup.population.sizes)
             calls.refuse_faults(
                 self.label, self.method.participation, setup.seed_list, segment.first, clients, record.faults
             )
-            self._keep(
-                round_rows(self.label, setup.seed_list, segment, record),
-                client_rows(self.label, setup.seed_list, segment, np.asarray(trace), record),
-                segment.end,
-            )
+            rounds, active = round_rows(self.label, setup.seed_list, segment, record), np.asarray(trace)
+            if timed:
+                steps, arrivals = record.times
+                refuse_endless(self.label, setup.seed_list, segment.first, steps)
+                rounds = with_times(rounds, steps, setup.slot_seconds, setup.message_sizes(self.method))
+                active = arrivals.available if setup.record_clients else active
+            rows = client_rows(self.label, setup.seed_list, segment, active, record)
+            self._keep(rounds, rows, segment.end)
             if segment.evaluates:
                 self._notice_divergence(segment, record.evaluation.objective)
             if self.place is not None:

@@ -13,11 +13,15 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from fedtide.availability.base import Process
-from fedtide.errors import DoesNotFit, FedtideError, InvalidInput, flag, require, whole
+from fedtide.clock import Clock
+from fedtide.errors import DoesNotFit, FedtideError, InvalidInput, check_kind, flag, require, whole
 from fedtide.methods.base import CATALOGUE, Method, title_of
 from fedtide.simulation import engine, memory
 from fedtide.simulation.cohorts import capacity_for
-from fedtide.simulation.replica import Carry, Replica, Shape, unraveller
+from fedtide.simulation.engine import Timing
+from fedtide.simulation.misfits import refuse_misfits
+from fedtide.simulation.replica import Carry, Replica, Shape, replica, unraveller
+from fedtide.simulation.timed import TimedReplica
 from fedtide.simulation.traces import Segment, Traces, segments
 from fedtide.streams import Purpose, Stream
 from fedtide.text import readable
@@ -48,6 +52,7 @@ class Setup:
         record_clients: bool | None,
         chunk: int | None,
         skew: bool = True,
+        clock: Clock | None = None,
     ):
         rounds, history = whole("rounds", rounds, 1, MOST_ROUNDS), whole("history", history, 0, MOST_ROUNDS)
         evaluate_every = whole("evaluate_every", evaluate_every, 1)
@@ -59,6 +64,12 @@ class Setup:
             availability.clients == clients,
             "availability.clients", availability.clients, f"{clients}, as the problem's number of clients",
         )  # fmt: skip
+        self.timing = None
+        if clock is not None:
+            check_kind("clock", clock, "clock")
+            for label, method in methods.items():
+                refuse_misfits(label, method, clock, history)
+            self.timing = Timing(*jax.tree.map(on_device, (clock.fit(clients), availability)))
         self.seed_list = _seeds(seeds)
         observed, available = history * len(self.seed_list) * clients, memory.device_memory()  # a byte each
         if available is not None and observed > available:
@@ -71,11 +82,13 @@ class Setup:
         policies = [m.participation for m in methods.values()]
         # Policies that select by loss need the optima only for the skew.
         needs_optimum = any(p.needs_optimum and (skew or not p.selects_by_loss) for p in policies)
+        # A policy that decides on arrivals takes these for the available clients; how often they come is unknown.
+        of_slots = clock is None or clock.barrier.starts == "policy"
         self.population = Population(
             importance=on_device(np.asarray(problem.importance)),
             sizes=on_device(np.asarray(problem.sizes, np.int32)),
-            availability=_vector(availability.availability),
-            correlation=_vector(availability.correlation),
+            availability=_vector(availability.availability) if of_slots else None,
+            correlation=_vector(availability.correlation) if of_slots else None,
             optimum=_vector(problem.client_optima()) if needs_optimum else None,
             labels=_vector(getattr(problem, "label_counts", None)),
         )
@@ -108,19 +121,26 @@ class Setup:
         own.seed_list = list(seeds)
         own.seeds = jax.device_put(np.asarray(seeds, np.uint32))
         own.devices = own.sharing(len(jax.devices()))
-        own.traces = Traces(jax.tree.map(on_device, self.availability), own.seeds, self.plan, self.history, most)
+        own.traces = own._traces(most)
         return own
 
     @functools.cached_property
     def traces(self) -> Traces:
-        return Traces(jax.tree.map(on_device, self.availability), self.seeds, self.plan, self.history)
+        return self._traces()
+
+    def _traces(self, most: int = 0) -> Traces:
+        process = jax.tree.map(on_device, self.availability)
+        # With a clock slots are drawn as time passes: how many a server step takes is not known before.
+        plan = self.plan if self.timing is None else []
+        return Traces(process, self.seeds, plan, self.history, most)
 
     def shape(self, method: Method, segment: Segment, chunk: int | None) -> Shape:
         """The static parameters of a segment's program."""
         capacity, query = self._capacities(method)
         return Shape(
-            segment.blocks, segment.rounds, capacity, query, chunk, self.record_clients, self.devices, segment.evaluates
-        )
+            segment.blocks, segment.rounds, capacity, query, chunk, self.record_clients, self.devices,
+            segment.evaluates, self._arrivals(method),
+        )  # fmt: skip
 
     def choose_chunk(self, method: Method, settings: int = 1) -> int | None:
         """Clients trained at a time: all (None) where that takes less than half of the available memory.
@@ -171,16 +191,57 @@ class Setup:
     def state(self, method: Method) -> Carry:
         """The shapes of the state of the method's replicas [1, R, …]."""
         return engine.start.eval_shape(
-            batch([method]), self.problem, self.population, self.seeds, self.traces.past, self.history
+            batch([method]), self.problem, self.population, self.seeds, self.traces.past, self.history, self.timing
         )
+
+    @property
+    def slot_seconds(self) -> float:
+        """The length of a slot of availability."""
+        assert self.timing is not None
+        return float(self.timing.clock.slot)
+
+    def message_sizes(self, method: Method) -> tuple[int, int]:
+        """Bytes of a download and of an upload."""
+        timing, sizes = self.timing, []
+        assert timing is not None
+
+        def trace(carry: Carry) -> None:
+            one = replica(method, self.problem, self.population, jnp.uint32(0), engine.ALONE)
+            sizes.append(TimedReplica(one, *timing).message_sizes(carry))
+
+        jax.eval_shape(trace, jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[2:], a.dtype), self.state(method)))
+        return sizes[0]
 
     def _capacities(self, method: Method) -> tuple[int, int]:
         """Rows of the cohort that trains, and of the one that is asked for losses."""
-        clients, most = len(self.population.sizes), self.traces.most
-        policy = method.participation
+        clients, policy = len(self.population.sizes), method.participation
+        if self.timing is not None:
+            return self._timed_capacities(method)
+        most = self.traces.most
         most_trained = clients if method.solver.trains_absent else policy.capacity(most)
         asked = capacity_for(policy.query_capacity(most), clients) if policy.needs_losses else 0
         return capacity_for(most_trained, clients), asked
+
+    def _timed_capacities(self, method: Method) -> tuple[int, int]:
+        """The same with a clock, under which any client may be available."""
+        assert self.timing is not None
+        clients, policy, barrier = len(self.population.sizes), method.participation, self.timing.clock.barrier
+        asked = capacity_for(policy.query_capacity(clients), clients) if policy.needs_losses else 0
+        most = policy.capacity(clients)
+        if barrier.starts == "places":
+            most = min(most, barrier.target or clients)  # that arrive before a server step
+            if barrier.keeps:
+                most += barrier.places or clients  # and that still work
+        return capacity_for(min(most, clients), clients), asked
+
+    def _arrivals(self, method: Method) -> int:
+        """Rows of the cohort that arrives, where it is not the one that trains."""
+        if self.timing is None or not self.timing.clock.barrier.keeps:
+            return 0
+        clients, barrier = len(self.population.sizes), self.timing.clock.barrier
+        if barrier.starts == "policy":
+            return clients  # those of any number of rounds may arrive in one
+        return capacity_for(min(method.participation.capacity(clients), barrier.target or clients), clients)
 
     def _at_once(self, settings: int) -> int:
         """Replicas that train at the same time: all on a GPU, one per device on a CPU."""
@@ -208,8 +269,8 @@ class Setup:
 @jax.jit
 def _one_step(method: Method, problem: Any, population: Population, w: Array) -> tuple[Array, Array]:
     """A single gradient of a single client. It is traced but never run, so the first samples may be any numbers."""
-    starts, alone = population.sizes, Shape(1, 1, 1, 0, None, False)
-    return Replica(method, problem, population, starts, unraveller(problem), jnp.uint32(0), alone).one_step(w)
+    starts, seed = population.sizes, jnp.uint32(0)
+    return Replica(method, problem, population, starts, unraveller(problem), seed, engine.ALONE).one_step(w)
 
 
 RESERVED = "__metadata__"  # in files of models

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedtide.availability.base import Process
+from fedtide.clock import Clock
 from fedtide.errors import require
 from fedtide.methods.base import Method
 from fedtide.simulation import memory
@@ -39,6 +40,7 @@ def simulate(
     resume: bool = False,
     progress: bool | Progress = False,
     about: dict[str, Any] | None = None,
+    clock: Clock | None = None,
 ) -> Result:
     """Trains each method on the federation, for every seed, and returns the records.
 
@@ -58,6 +60,8 @@ def simulate(
       out: a folder for records and checkpoints, from which an interrupted run can be resumed.
       resume: continue from the checkpoints in `out`; the arguments must be those of the interrupted run.
       progress: True for a progress bar, or a function (label, rounds done, total rounds).
+      clock: devices, a barrier and the length of a slot of availability (`fedtide.clock`): rounds then take time. By
+        default every round takes one step of the availability process, whatever the clients do.
       about: further entries of `Result.about` (title, command, config).
 
     Raises:
@@ -73,7 +77,7 @@ def simulate(
     with reporter(progress, named, rounds) as report:
         setup = Setup(
             problem, availability, named, rounds=rounds, seeds=seeds, evaluate_every=evaluate_every, history=history,
-            record_clients=record_clients, chunk=chunk,
+            record_clients=record_clients, chunk=chunk, clock=clock,
         )  # fmt: skip
         with held(folder, resume):
             facts = begin(folder, setup, named, about or {}, resume)

@@ -11,6 +11,7 @@ from fedtide.solvers.periodic_control_variate import PeriodicControlVariate
 from fedtide.solvers.proximal import Proximal
 from fedtide.solvers.sgd import Sgd
 from fedtide.solvers.tail_risk import TailRisk
+from fedtide.solvers.whole_model import WholeModel
 
 __all__ = [
     "Adaptive",
@@ -24,4 +25,5 @@ __all__ = [
     "Proximal",
     "Sgd",
     "TailRisk",
+    "WholeModel",
 ]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.errors import check_kind, number
-from fedtide.solvers.base import Recipe, SolverWrapper, mean_of_rows, recipe_of
+from fedtide.solvers.base import Recipe, SolverWrapper, mean_of_rows, planned_steps, recipe_of
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Cohort, Memory, Population, Sends, Solver, Task, Trained, Updates, check_whole, derived, part
 
@@ -60,6 +60,9 @@ class AdaptiveSteps(SolverWrapper):
 
     def first_rate(self, task: Task, shared: StepsShared) -> Array | float:
         return self.solver.first_rate(_at_most(task, shared), shared.inner)
+
+    def planned(self, steps: Array | int, shared: StepsShared) -> Array:
+        return jnp.minimum(planned_steps(self.solver, steps, shared.inner), shared.steps)
 
     def close(
         self, shared: StepsShared, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array

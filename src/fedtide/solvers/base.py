@@ -48,6 +48,10 @@ class Local:
         """These steps for a client's own training loop in a deployment; None where such a loop cannot take them."""
         return None
 
+    def planned(self, steps: Array | int, shared: Any) -> Array | int:
+        """The steps that clients take when their work asks for `steps`, known before they train."""
+        return steps
+
     def close(
         self, shared: Any, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array
     ) -> tuple[Any, Any]:
@@ -68,6 +72,14 @@ class SolverWrapper(Local):
 
     def first_rate(self, task: Task, shared: Any) -> Array | float:
         return self.solver.first_rate(task, shared)
+
+    def planned(self, steps: Array | int, shared: Any) -> Array | int:
+        return planned_steps(self.solver, steps, shared)
+
+
+def planned_steps(solver: Solver, steps: Array | int, shared: Any) -> Array | int:
+    """The solver's planned steps; those asked for, if it does not say."""
+    return solver.planned(steps, shared) if isinstance(solver, Local) else steps
 
 
 def recipe_of(solver: Solver, row: Any, shared: Any) -> Recipe | None:

@@ -13,6 +13,7 @@ from fedtide.solvers.base import (
     check_sends_change,
     check_starts_fresh,
     choose,
+    planned_steps,
     recipe_of,
 )
 from fedtide.solvers.sgd import Sgd
@@ -70,6 +71,9 @@ class ControlVariate(SolverWrapper):
 
     def first_rate(self, task: Task, shared: ControlShared) -> Array | float:
         return self.solver.first_rate(task, shared.inner)
+
+    def planned(self, steps: Array | int, shared: ControlShared) -> Array | int:
+        return planned_steps(self.solver, steps, shared.inner)
 
     def close(
         self, shared: ControlShared, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array

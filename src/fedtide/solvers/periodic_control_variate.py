@@ -5,7 +5,14 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedtide.solvers.base import SolverWrapper, change_of_mean, check_sends_change, check_starts_fresh, choose
+from fedtide.solvers.base import (
+    SolverWrapper,
+    change_of_mean,
+    check_sends_change,
+    check_starts_fresh,
+    choose,
+    planned_steps,
+)
 from fedtide.solvers.control_variate import corrected, mean_gradient
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Cohort, Memory, Population, Solver, Task, Trained, Updates, check_whole, part
@@ -71,6 +78,9 @@ class PeriodicControlVariate(SolverWrapper):
 
     def first_rate(self, task: Task, shared: WithInner) -> Array | float:
         return self.solver.first_rate(task, shared.inner)
+
+    def planned(self, steps: Array | int, shared: WithInner) -> Array | int:
+        return planned_steps(self.solver, steps, shared.inner)
 
     def close(
         self, shared: WithInner, cohort: Cohort, updates: Updates, before: Any, after: Any, model: Array

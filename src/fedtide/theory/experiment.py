@@ -9,6 +9,7 @@ import numpy as np
 
 from fedtide.availability import Process
 from fedtide.declared import NEVER, Belief, Training, Weighting, inverse_availability
+from fedtide.errors import FedtideError
 from fedtide.experiments.build import Experiment
 from fedtide.methods import Method
 from fedtide.problems import Classification, Quadratic, softmax_regression
@@ -25,6 +26,8 @@ def predict(
     experiment: Experiment, rounds: int, progress: Callable[[str, int], None] = lambda label, done: None
 ) -> Prediction:
     """The prediction for an experiment: presence, bias, paths, the exclusions of CA-Fed, bounds."""
+    if "clock" in experiment.options:
+        raise FedtideError("clock: nothing is predicted for a run with a clock; remove this table")
     clients = _clients(experiment.availability, np.asarray(experiment.problem.importance, float))
     sizes = np.asarray(experiment.problem.sizes)
     weightings = {label: weighting(method, clients, sizes) for label, method in experiment.methods.items()}

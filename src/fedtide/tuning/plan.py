@@ -28,6 +28,8 @@ class Plan(NamedTuple):
 
 def plan(config: Config, experiment: Experiment | None = None) -> Plan:
     """Builds the experiment, unless it is given, and checks what `tune` will run."""
+    if config.clock is not None:
+        raise Place(config.origin.source).key("clock").error("fedtide tune cannot tune with a clock; remove this table")
     experiment = experiment or build(config)
     select, note = _selection(config, experiment.problem)
     measure = MEASURES[select]

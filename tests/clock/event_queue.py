@@ -50,6 +50,7 @@ class Queue:
     train: Callable[[np.ndarray, int], np.ndarray]  # (model, client) -> w_t − w_k
     discount: Callable[[int], float]
     w: np.ndarray
+    mixes: bool = False  # whether the server moves towards models, and not along updates
 
     def run(self, steps: int) -> tuple[list[Step], np.ndarray]:
         self.now, self.number, self.boundary, self.tick = 0.0, -1, 0.0, 0
@@ -182,5 +183,5 @@ class Queue:
         else:
             total = sum(task.weight for task in arrived.values())
             weights = {k: task.weight / total for k, task in arrived.items()}
-        direction = sum(weights[k] * self.discount(self.t - task.start) * task.update for k, task in arrived.items())
-        self.w = self.w - direction
+        ways = {k: self.w - task.model if self.mixes else task.update for k, task in arrived.items()}
+        self.w = self.w - sum(weights[k] * self.discount(self.t - task.start) * ways[k] for k, task in arrived.items())

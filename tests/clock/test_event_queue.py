@@ -24,6 +24,7 @@ STRUCTURES = {
     "first of, lost": (lambda s: FirstOf(2, invited=4), "lost"),
     "buffer, lost": (lambda s: Buffer(2, concurrency=4), "lost"),
     "window, paused": (lambda s: Window(s, concurrency=3), "paused"),
+    "buffer of models, lost": (lambda s: Buffer(2, concurrency=4), "lost"),
 }
 
 
@@ -45,14 +46,16 @@ def test_same_events_and_model(name, draw):
     counts, rate, spread = np.arange(1, CLIENTS + 1), 0.1, rng.uniform(0.1, 1)
     slot, seed, seconds = rng.uniform(0.7, 3), int(rng.integers(1000)), rng.uniform(2, 6)
     latency, download = rng.uniform(0, 0.3, CLIENTS), rng.uniform(20, 200, CLIENTS)
-    barrier = build(seconds)
+    barrier, mixes = build(seconds), "models" in name
+    method = fedtide.methods.fedasync if mixes else fedtide.methods.fedbuff
+    options = {"server_rate": 1.0, "mu": 0.0} if mixes else {}
     with jax.enable_x64(True):
         process = Markov(rng.uniform(0.4, 0.9, CLIENTS), rng.uniform(0.2, 0.8, CLIENTS))
         devices = Devices(speeds, download, np.inf, latency, Lognormal(spread))
         result = fedtide.simulate(
             quadratic(curvature, centres),
             process,
-            {"m": fedtide.methods.fedbuff(rate, work=StepsPerClient(counts, batch=1))},
+            {"m": method(rate, work=StepsPerClient(counts, batch=1), **options)},
             rounds=STEPS,
             seeds=[seed],
             evaluate_every=STEPS,
@@ -73,7 +76,7 @@ def test_same_events_and_model(name, draw):
 
     queue = clock.event_queue.Queue(
         barrier, leaving, slot, available, duration, lambda t, slot, k: uniform[t, slot, k, 1], train,
-        lambda age: (1 + age) ** -0.5, np.zeros(DIMENSION),
+        lambda age: (1 + age) ** -0.5, np.zeros(DIMENSION), mixes,
     )  # fmt: skip
     steps, w = queue.run(STEPS)
     rounds = result.rounds.filter(result.rounds["round"] > 0)

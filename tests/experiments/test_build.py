@@ -247,3 +247,53 @@ def test_every_part_can_be_written(package):
         if isinstance(value, type):
             needed = {n for n, p in inspect.signature(value).parameters.items() if p.default is inspect.Parameter.empty}
             assert needed <= settings(value).keys()
+
+
+CLOCK = """
+[problem]
+name = "quadratic"
+clients = 4
+dimension = 2
+[availability]
+name = "always"
+[run]
+rounds = 3
+[clock]
+slot = 30
+leaving = "paused"
+devices = { name = "tiers", shares = [0.5, 0.5], seconds_per_step = [0.1, 1.0], jitter = { name = "lognormal" } }
+barrier = { name = "buffer", k = 2, concurrency = 3 }
+[[methods]]
+name = "fedbuff"
+staleness = { name = "hinge", slope = 2.0 }
+"""
+
+
+def test_a_clock_is_built_from_its_table():
+    from fedtide.clock import Buffer, Lognormal
+    from fedtide.staleness import Hinge
+
+    experiment = build(loads(CLOCK))
+    clock, method = experiment.options["clock"], experiment.methods["FedBuff"]
+    assert (float(clock.slot), clock.leaving) == (30, "paused")
+    assert isinstance(clock.barrier, Buffer)
+    assert isinstance(clock.devices.jitter, Lognormal)
+    assert sorted(np.asarray(clock.devices.seconds_per_step)) == [0.1, 0.1, 1.0, 1.0]
+    assert isinstance(method.aggregation.staleness, Hinge)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"buffer"', '"bufer"', "clock.barrier.name: 'bufer' is unknown; did you mean 'buffer'?"),
+        ("k = 2", "k = 9", "clock: barrier.k = 9: must be 4 or less, the number of clients"),
+        ("slot = 30", "slots = 30", "clock.slots: unknown; did you mean 'slot'?"),
+        ('"paused"', '"gone"', "clock.leaving = 'gone': must be"),
+        (", concurrency = 3", "", "clock.barrier.concurrency: missing; must be a whole number"),
+        ("slope = 2.0", "slope = -1.0", "staleness.slope = -1.0: must be 0 or more"),
+    ],
+)
+def test_errors_in_a_clock_have_their_path(old, new, message):
+    with pytest.raises(FedtideError, match=re.escape(message)) as caught:
+        build(loads(CLOCK.replace(old, new)))
+    assert "\n" not in str(caught.value)

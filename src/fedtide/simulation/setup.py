@@ -165,7 +165,11 @@ class Setup:
             return need
         advice, clients = "run fewer seeds at a time", len(self.population.sizes)
         rows = self.parameters * clients * jnp.dtype(jnp.result_type(float)).itemsize
-        if need.state > available / 2 and need.state >= rows:
+        in_flight = settings * memory.size_of(self.state(method).time)
+        if in_flight > available / 2:
+            kept = f"{readable(in_flight)} for the updates of clients that work at the same time"
+            advice = f"this barrier keeps {kept}; a Buffer or a Window with less concurrency keeps fewer"
+        elif need.state > available / 2 and need.state >= rows:
             kept = f"{readable(rows)} for rows of {self.parameters:,} parameters for each of {clients:,} clients"
             entry = CATALOGUE.get(method.name)
             on_server = entry is not None and entry.facts.server_rows == "N"

@@ -80,6 +80,13 @@ def test_on_data_with_the_shipped_program(blobs, chains):
     )
 
 
+def test_history_precedes_the_first_slot(problem, chains):
+    method, options = fedtide.methods.unbiased(work=Steps(3, batch=1)), {"rounds": ROUNDS, "seeds": 2, "history": 7}
+    without = fedtide.simulate(problem, chains, {"m": method}, **options)
+    timed = fedtide.simulate(problem, chains, {"m": method}, **options, clock=Clock(INSTANT, WaitForAll(every=60.0)))
+    assert_same(without, timed)
+
+
 def test_a_full_buffer_of_equal_devices_is_fedavg(problem):
     method = fedtide.methods.fedavg(work=Steps(3, batch=1))
     clock = Clock(Devices(seconds_per_step=1.5), Buffer(CLIENTS, concurrency=CLIENTS))

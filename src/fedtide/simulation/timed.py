@@ -53,6 +53,16 @@ class ArrivalRecord(NamedTuple):
     age: Array  # [N] of its update, where it arrived
 
 
+class Decided(NamedTuple):
+    """The policy's decision in one interval, and the states after it."""
+
+    observation: Observation
+    decision: Decision
+    participation: State
+    estimator: State
+    weight: Array | tuple[()]  # of `Timeline`
+
+
 class TimedReplica(NamedTuple):
     """A replica whose rounds take time."""
 
@@ -77,27 +87,11 @@ class TimedReplica(NamedTuple):
         """events → training of those that count → aggregation → server."""
         t, _ = inputs
         base, time, barrier = self.base, carry.time, self.clock.barrier
-        method, population = base.method, base.population
-        sends, by_policy = method.solver.sends, barrier.starts == "policy"
+        method, population, sends = base.method, base.population, base.method.solver.sends
         run = Events(self.clock, self.process, base.seed, t, self._seconds(carry, t), self._observe)
         now = run.open(time.slot, time.tasks, carry.estimator, time.estimate)
-        available = now.slot.available
-        if by_policy:
-            free = available & ~now.tasks.running
-            observation = base._ask(carry, t, free, now.estimate)
-            decision, participation = calls.decide(method.participation, carry.participation, observation)
-            now = run.run(run.begin(now, decision.invited))
-            arrivals, weight = self._count(decision, time.weight, now.arrived)
-            estimator = now.estimator
-        else:
-            now = run.run(run.fill(now))
-            estimate, estimator = calls.update(method.estimator, carry.estimator, now.arrived)
-            nothing = jnp.zeros_like(population.importance)
-            stream = Stream(base.seed, Purpose.PARTICIPATION, t)
-            none = jnp.zeros_like(now.arrived)
-            observation = Observation(now.arrived, estimate, nothing, none, t, stream, population)
-            decision, participation = calls.decide(method.participation, carry.participation, observation)
-            arrivals, weight = decision, ()
+        available, play = now.slot.available, self._invite if barrier.starts == "policy" else self._fill
+        now, arrivals, decided = play(run, now, carry)
         tasks, late, unused = now.tasks, jnp.int32(0), jnp.zeros_like(now.wasted)
         if not barrier.keeps:
             tasks, late, unused = events.stopped(tasks)
@@ -116,16 +110,38 @@ class TimedReplica(NamedTuple):
         else:
             cohort, updates, table = trained._replace(age=jnp.zeros_like(trained.client)), fresh, ()
         updates = with_round_rate(updates, method, population, base.seed, t, carry.solver.shared)
-        current = carry._replace(estimator=estimator, participation=participation)
+        current = carry._replace(estimator=decided.estimator, participation=decided.participation)
         settled, rows = settle(method, current, t, cohort, updates, before, after)
         kept = jax.tree.map(lambda new, old: scatter(trained, new, old), rows, carry.solver.client)
         change = jnp.sqrt(((settled.w - carry.w) ** 2).sum())
         record = base._record(available, Decision(now.begun, arrivals.weight), cohort, updates, change)
-        fault = calls.fault(observation, decision, base.shape.query_capacity, len(trained.client))
+        fault = calls.fault(decided.observation, decided.decision, base.shape.query_capacity, len(trained.client))
         times = self._record(now, available, cohort, age, late, unused)
-        following = Timeline(now.slot, tasks, now.estimate, weight, table)
+        following = Timeline(now.slot, tasks, now.estimate, decided.weight, table)
         settled = settled._replace(solver=Memory(kept, settled.solver.shared), time=following)
         return settled, (*record, fault, times)
+
+    def _invite(self, run: Events, now: Interval, carry: Carry) -> tuple[Interval, Decision, Decided]:
+        """The policy decides which of the idle available clients start; (the interval's end, who counts, …)."""
+        policy = self.base.method.participation
+        free = now.slot.available & ~now.tasks.running
+        observation = self.base._ask(carry, run.t, free, now.estimate)
+        decision, participation = calls.decide(policy, carry.participation, observation)
+        now = run.run(run.begin(now, decision.invited))
+        arrivals, weight = self._count(decision, carry.time.weight, now.arrived)
+        return now, arrivals, Decided(observation, decision, participation, now.estimator, weight)
+
+    def _fill(self, run: Events, now: Interval, carry: Carry) -> tuple[Interval, Decision, Decided]:
+        """Places are filled, and the policy decides which arrivals count: for it and for the estimator these are the
+        available clients."""
+        method, population = self.base.method, self.base.population
+        now = run.run(run.fill(now))
+        estimate, estimator = calls.update(method.estimator, carry.estimator, now.arrived)
+        nothing, none = jnp.zeros_like(population.importance), jnp.zeros_like(now.arrived)
+        stream = Stream(self.base.seed, Purpose.PARTICIPATION, run.t)
+        observation = Observation(now.arrived, estimate, nothing, none, run.t, stream, population)
+        decision, participation = calls.decide(method.participation, carry.participation, observation)
+        return now, decision, Decided(observation, decision, participation, estimator, ())
 
     def message_sizes(self, carry: Carry) -> tuple[int, int]:
         """(bytes to a client, bytes from it): the model and what the solver shares; the update, its messages, and the

@@ -9,6 +9,7 @@ python benchmarks/run.py models --profile     # where a network's time is spent
 
 import argparse
 
+import barriers
 import demo
 import methods
 import models
@@ -19,7 +20,7 @@ from common import machine, print_table, write_json
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    everything = ["rounds", "checks", "models", "methods", "scale", "demo"]
+    everything = ["rounds", "checks", "models", "methods", "scale", "barriers", "demo"]
     parser.add_argument("which", nargs="*", choices=[*everything, []], help="default: all")
     parser.add_argument("--no-torch", action="store_true", help="omit the comparison with PyTorch, which needs torch")
     parser.add_argument("--replicas", type=int, nargs="+", default=[1, 10], help="numbers of replicas per program")
@@ -47,6 +48,10 @@ def main() -> None:
     if "scale" in which:
         results["scale"] = scale.measure()
         print_table("Availability + Bayesian estimate + CA-Fed decision, one round", results["scale"])  # pyright: ignore
+    if "barriers" in which:
+        results["barriers"] = {"steps": barriers.table(), "fleet": barriers.fleet()}
+        print_table("A server step with a clock, relative to a round without one", results["barriers"]["steps"])
+        print_table("Asynchronous training of a large fleet", [results["barriers"]["fleet"]])
     if "demo" in which:
         results["demo"] = demo.measure()
         print_table("fedtide demo, complete process", results["demo"])  # pyright: ignore

@@ -1,7 +1,8 @@
 """The cost of a clock: the round of `rounds` under each barrier, and asynchronous training of a large fleet."""
 
 import numpy as np
-from rounds import CLIENTS, COHORT, first_segment, segment_seconds
+from common import best_of
+from rounds import CLIENTS, COHORT, compiled_segment, first_segment, segment_seconds
 
 from fedtide.clock import Buffer, Clock, Deadline, Devices, Lognormal, WaitForAll
 
@@ -32,12 +33,7 @@ def table(replicas: int = 1) -> list[dict[str, object]]:
 def fleet() -> dict[str, object]:
     """Events per second with many clients: each server step has as many starts and as many arrivals as the buffer."""
     devices = Devices(np.geomspace(0.1, 10, FLEET), jitter=Lognormal(0.5))
-    clock = Clock(devices, Buffer(BUFFER, CONCURRENCY))
-    seconds = segment_seconds(*first_segment(1, FLEET, clock))["seconds"]
+    setup, method = first_segment(1, FLEET, Clock(devices, Buffer(BUFFER, CONCURRENCY)))
+    run, _ = compiled_segment(setup, method)
+    seconds = best_of(run, repetitions=2) / setup.plan[0].length
     return {"clients": FLEET, "ms per step": 1e3 * seconds, "events per second": 2 * BUFFER / seconds}
-
-
-if __name__ == "__main__":
-    import json
-
-    print(json.dumps({"steps": table(), "fleet": fleet()}, indent=1))

@@ -1,6 +1,6 @@
 """Runs the benchmarks, prints tables and writes JSON.
 
-python benchmarks/run.py                      # rounds and models (against PyTorch), checks, methods, scale, demo
+python benchmarks/run.py                      # all: rounds and models (against PyTorch), checks, methods, scale …
 python benchmarks/run.py rounds --no-torch --replicas 1 100 --json out.json
 python benchmarks/run.py models --models lenet5 resnet9
 taskset -c 0 python benchmarks/run.py models  # on one core, in CPU time, for a busy machine

@@ -231,10 +231,3 @@ class TimedReplica(NamedTuple):
 
 
 _PIECES = 8
-
-
-def _bytes(shape: tuple[int, ...], like: Any) -> int:
-    size = like.dtype.itemsize
-    for length in shape:
-        size *= length
-    return size

@@ -178,8 +178,6 @@ _BUILD_ERRORS = [
     ("clients = 2\n", 'solver = {name = "adam"}\n',
      f"methods[1].solver.name: 'adam' is unknown; known: {', '.join(sorted(SOLVERS))}"),
     ("clients = 2\n", "server = 3\n", "methods[1].server = 3: must be a table with a name and its arguments"),
-    ('label = "two clients"', 'label = "__metadata__"',
-     "methods[1].label = '__metadata__': must be a non-empty text other than __metadata__"),
     ('label = "two clients"\n', "",
      "methods[1].label: 'FedAvg' is also the label of methods[0]; labels must be unique"),
     ("steps = 2", "steps = 2\nepochs = 1", "local: steps and epochs are mutually exclusive; give one"),

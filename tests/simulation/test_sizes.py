@@ -68,11 +68,6 @@ def test_integers_too_long_to_write_are_refused(blobs, chains):
         fedtide.simulate(blobs, chains, methods.fedavg(), rounds=10**5000)
 
 
-def test_a_label_that_files_of_models_reserve_is_refused(blobs, chains):
-    with pytest.raises(InvalidInput, match="must be a non-empty text other than __metadata__"):
-        fedtide.simulate(blobs, chains, {"__metadata__": methods.fedavg()}, rounds=1)
-
-
 def test_what_was_observed_before_must_fit(blobs, chains, monkeypatch):
     monkeypatch.setattr(memory, "device_memory", lambda: 1_000_000)
     words = "^history = 100000: needs about 2.4 MB for 2 seeds and 12 clients, the device has 1 MB$"

@@ -36,7 +36,6 @@ from fedtide.methods import Method
 from fedtide.partitioners import Partitioner
 from fedtide.partitioners.base import deferred
 from fedtide.problems.models import MODELS
-from fedtide.simulation.setup import LABEL, RESERVED
 from fedtide.work import Epochs, FullBatch, RandomEpochs, RandomSteps, Steps, StepsPerClient
 
 
@@ -62,8 +61,6 @@ def build(config: Config, problem: types.Problem | None = None) -> Experiment:
     for i, choice in enumerate(config.methods):
         method = build_method(config, i, choice, problem.sizes)
         label = choice.label or methods.find(choice.name).title
-        if label == RESERVED:
-            raise root.key("methods").item(i).key("label").invalid(label, LABEL)
         if label in by_label:
             taken = list(by_label).index(label)
             message = f"'{label}' is also the label of methods[{taken}]; labels must be unique"

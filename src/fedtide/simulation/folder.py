@@ -14,6 +14,7 @@ from fedtide.files import alone, remove_partial, vacant
 from fedtide.methods.base import Method
 from fedtide.simulation import describe
 from fedtide.simulation.blocks import blocks_of, pieces, place_of, refuse_strays
+from fedtide.simulation.models import layout_of
 from fedtide.simulation.records import no_clients
 from fedtide.simulation.result import FILES, Result, read_about, write_about
 from fedtide.simulation.run import divergence
@@ -82,6 +83,7 @@ def _facts(setup: Setup, methods: Mapping[str, Method], about: Mapping[str, Any]
             "clients": len(setup.population.sizes),
             "samples": int(np.asarray(setup.population.sizes).sum()),
             "parameters": setup.parameters,
+            "arrays": layout_of(setup.problem),
         },
         "availability": describe.describe_availability(setup.availability),
         "importance": [float(a) for a in np.asarray(setup.population.importance)],

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtide.errors import CheckpointError, FedtideError
+from fedtide.errors import CheckpointError, FedtideError, check_one_of, require
 from fedtide.files import alone, atomic, vacant, write_text
-from fedtide.simulation.trees import read_arrays, write_arrays
+from fedtide.simulation.models import read_models, unravelled, write_models
 
 if TYPE_CHECKING:
     import polars
@@ -31,6 +31,18 @@ class Result:
     models: dict[str, np.ndarray]
     rounds: "polars.DataFrame"
     clients: "polars.DataFrame"
+
+    def params(self, label: str, seed: int | None = None, like: Any = None) -> Any:
+        """The trained parameters of a method and seed (the first one unless given), as the model's `init` returns them.
+
+        Nested dictionaries and lists of NumPy arrays. A model with another structure, such as an equinox module, needs
+        `like`, parameters from its `init`.
+        """
+        seeds = self.about["seeds"]
+        check_one_of("label", label, self.models)
+        require(seed is None or seed in seeds, "seed", seed, f"one of {', '.join(map(str, seeds))}")
+        row = self.models[label][0 if seed is None else seeds.index(seed)]
+        return unravelled(row, self.about["problem"]["arrays"], like)
 
     def attendance(self, label: str) -> tuple[np.ndarray, np.ndarray]:
         """(available, invited) clients under a method: bool[seeds, rounds, clients]. Clients must be recorded."""
@@ -79,7 +91,8 @@ class Result:
         for name, frame in (("rounds", self.rounds), ("clients", self.clients)):
             with atomic(folder / f"{name}.parquet") as temporary:
                 frame.write_parquet(temporary)
-        write_arrays(folder / "models.safetensors", self.models)
+        arrays = self.about["problem"]["arrays"]
+        write_models(folder / "models.safetensors", self.models, arrays, self.about["seeds"])
         write_about(folder, self.about)
         return folder
 
@@ -94,8 +107,9 @@ class Result:
             raise FedtideError(f"{folder}: this run has not finished; continue it with: fedtide resume {folder}")
         try:
             tables = [pl.read_parquet(folder / f"{name}.parquet") for name in ("rounds", "clients")]
-            models, _ = read_arrays(folder / "models.safetensors")
-        except (OSError, pl.exceptions.PolarsError, ValueError) as error:
+            labels = [method["label"] for method in about["methods"]]
+            models = read_models(folder / "models.safetensors", labels, about["problem"]["arrays"])
+        except (OSError, pl.exceptions.PolarsError, ValueError, LookupError, TypeError) as error:
             raise CheckpointError(f"{folder}: a table or the models cannot be read ({error})") from error
         return Result(about, models, *tables)
 

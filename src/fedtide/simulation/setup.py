@@ -277,10 +277,6 @@ def _one_step(method: Method, problem: Any, population: Population, w: Array) ->
     return Replica(method, problem, population, starts, unraveller(problem), seed, engine.ALONE).one_step(w)
 
 
-RESERVED = "__metadata__"  # in files of models
-LABEL = f"a non-empty text other than {RESERVED}"
-
-
 def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[str, Method]:
     """{label: method}; without labels a method's title is its label."""
     if isinstance(methods, Mapping):
@@ -296,7 +292,7 @@ def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[
             named[label] = method
     require(len(named) > 0, "methods", "none", "one or more")
     for label, method in named.items():
-        require(isinstance(label, str) and label not in ("", RESERVED), "label of a method", label, LABEL)
+        require(isinstance(label, str) and label != "", "label of a method", label, "a non-empty text")
         require(isinstance(method, Method), f"methods[{label!r}]", method, "a method, such as fedtide.methods.fedavg()")
     return named
 

@@ -1,7 +1,7 @@
 """Every example in the README and the documentation works as it is written."""
 
 import functools
-import importlib
+import importlib.util
 import re
 import runpy
 import shlex
@@ -36,7 +36,11 @@ class Example(NamedTuple):
     code: str
     line: int
     title: str | None  # a file name, where the reader is to save it
-    few_rounds: bool  # expensive: run it with few rounds
+    note: str | None  # "few rounds": expensive, run it with few; "needs torch": run it where torch is installed
+
+    @property
+    def few_rounds(self):
+        return self.note == "few rounds"
 
 
 def examples(page: Path) -> list[Example]:
@@ -46,8 +50,8 @@ def examples(page: Path) -> list[Example]:
         title = re.search(r'title="([^"]+)"', block["rest"])
         line = text.count("\n", 0, block.start("code")) + 1
         note = block["note"]
-        assert note in (None, "few rounds"), f"{page.name}:{line}: unknown note {note!r}"
-        found.append(Example(block["kind"], block["code"], line, title and title[1], note is not None))
+        assert note in (None, "few rounds", "needs torch"), f"{page.name}:{line}: unknown note {note!r}"
+        found.append(Example(block["kind"], block["code"], line, title and title[1], note))
     return found
 
 
@@ -119,6 +123,8 @@ def test_python_and_toml(page, reader, few_rounds):
     for example in examples(page):
         if example.title is not None:
             (reader / example.title).write_text(example.code, "utf-8")
+        if example.note == "needs torch" and importlib.util.find_spec("torch") is None:
+            continue
         if example.kind == "python" and example.title is None:
             few_rounds(example.few_rounds)
             code = "\n" * (example.line - 1) + example.code  # so that errors name the page's line

@@ -3,8 +3,8 @@
     module = load(lenet5((28, 28), 10), "runs/phones", "CA-Fed", seed=0)
     module(x).argmax(dim=1)
 
-Parameters have the same names and shapes on both sides. x is as in Fedtide's data sets: [b, …], with images as [b, height,
-width] or [b, height, width, channels]; divide bytes by 255 first. Needs torch and safetensors, and no Fedtide.
+Parameters have the same names and shapes on both sides. x is as in Fedtide's data sets: [b, …], with images as
+[b, height, width] or [b, height, width, channels]; divide bytes by 255 first. Needs torch and safetensors, not Fedtide.
 """
 
 import json

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors import safe_open
+from safetensors.numpy import save_file
 
 import fedtide
 from fedtide.availability import Bernoulli
@@ -112,3 +113,13 @@ def test_models_of_another_run_are_refused(result, tmp_path):
     write_models(folder / "models.safetensors", {"FedAvg": np.zeros((2, 10))}, layout_of(other), [4, 1])
     with pytest.raises(CheckpointError, match="not the models of this run"):
         fedtide.Result.load(folder)
+
+
+def test_models_of_earlier_versions_are_read_as_one_array(result, tmp_path):
+    folder = result[1].save(tmp_path / "run")
+    about = json.loads((folder / "run.json").read_text("utf-8"))
+    del about["problem"]["arrays"]
+    (folder / "run.json").write_text(json.dumps(about), "utf-8")
+    save_file(result[1].models, folder / "models.safetensors")
+    found = fedtide.Result.load(folder)
+    np.testing.assert_array_equal(found.params("FedAvg", seed=1), result[1].models["FedAvg"][1])

@@ -54,6 +54,8 @@ def read_models(path: Path, labels: Iterable[str], layout: Layout) -> dict[str, 
     """What `write_models` wrote; raises `OSError` or `ValueError` where it cannot be read."""
     arrays, metadata = read_arrays(path)
     names = iter(_names(labels := list(labels), layout))
+    if "format" not in metadata and set(arrays) == set(labels):
+        return arrays  # as written before arrays had names
     if metadata.get("format") != _FORMAT or set(arrays) != set(_names(labels, layout)):
         raise ValueError("not the models of this run")
     rows = {label: [arrays[next(names)] for _ in layout] for label in labels}

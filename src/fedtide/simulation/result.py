@@ -108,7 +108,9 @@ class Result:
         try:
             tables = [pl.read_parquet(folder / f"{name}.parquet") for name in ("rounds", "clients")]
             labels = [method["label"] for method in about["methods"]]
-            models = read_models(folder / "models.safetensors", labels, about["problem"]["arrays"])
+            whole = [{"path": [], "shape": [about["problem"]["parameters"]]}]  # where a run did not store the names
+            layout = about["problem"].setdefault("arrays", whole)
+            models = read_models(folder / "models.safetensors", labels, layout)
         except (OSError, pl.exceptions.PolarsError, ValueError, LookupError, TypeError) as error:
             raise CheckpointError(f"{folder}: a table or the models cannot be read ({error})") from error
         return Result(about, models, *tables)

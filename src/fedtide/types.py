@@ -4,6 +4,7 @@ Shapes are in brackets: N clients, C cohort rows, S training samples, d model pa
 """
 
 import dataclasses
+import reprlib
 import types
 import typing
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, datacl
 import jax
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from fedtide.declared import Combination, Descent, LocalWork, Weighting
 from fedtide.errors import whole
@@ -45,7 +47,9 @@ def part(cls: type[T]) -> type[T]:
     structure: another value compiles another program. `__post_init__` checks what a user passes; it does not run again
     when JAX rebuilds the part from its leaves.
     """
-    data = dataclasses.dataclass(frozen=True, eq=False)(cls)
+    data = dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
+    if cls.__repr__ is object.__repr__:
+        data.__repr__ = _described  # pyright: ignore[reportAttributeAccessIssue]
     hints = typing.get_type_hints(cls)
     names = [f.name for f in dataclasses.fields(data)]  # pyright: ignore[reportArgumentType]
     leaves = tuple(n for n in names if not _is_structure(hints[n]))
@@ -63,6 +67,36 @@ def part(cls: type[T]) -> type[T]:
 
     jax.tree_util.register_pytree_with_keys(data, flatten_with_keys, unflatten)
     return data
+
+
+def _described(self: Any) -> str:
+    """The part with the fields that are not at their defaults; arrays by type and shape."""
+    fields = [(f, getattr(self, f.name)) for f in dataclasses.fields(self)]
+    shown = [f"{f.name}={_shown(value)}" for f, value in fields if f.repr and not _is_default(f, value)]
+    return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    made = field.default_factory is not dataclasses.MISSING
+    default: Any = field.default_factory() if made else field.default  # pyright: ignore[reportCallIssue]
+    if isinstance(value, dict | tuple) and isinstance(default, dict | tuple):
+        return dict(value) == dict(default) if isinstance(value, dict) else value == default
+    return type(value) is type(default) and not isinstance(value, np.ndarray | Array) and repr(value) == repr(default)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray | np.generic | Array):
+        few = value.size <= 4 and not isinstance(value, Tracer)
+        return repr(np.asarray(value).tolist()) if few else f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return f"{type(value).__name__}({', '.join(map(_shown, value))})"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return value.__qualname__.replace(".<locals>", "")
+    return _BRIEF.repr(value) if isinstance(value, tuple | list | dict) else repr(value)
+
+
+_BRIEF = reprlib.Repr()
+_BRIEF.maxother = _BRIEF.maxstring = 80
 
 
 def derived(fact: Callable[[Any], T]) -> T:

@@ -73,6 +73,9 @@ class FittedFleet(NamedTuple):
         about = {"folder": Path(path).parent.as_posix()} | (about or {})
         return write_text(path, render(self.model, self.diagnosis, self.advice, about))
 
+    def __repr__(self) -> str:
+        return f"FittedFleet({self.model!r}; {len(self.diagnosis.findings)} findings)"
+
 
 def fit_fleet(
     log: Log, round_seconds: int, *, simulated: int = 199, seed: int = 0, progress: Progress | None = None

@@ -105,3 +105,7 @@ class FleetModel(NamedTuple):
         from fedtide.fleet.storage import save_model
 
         return save_model(self, folder)
+
+    def __repr__(self) -> str:
+        rounds, devices = self.record.shape
+        return f"FleetModel({self.source!r}; {devices:,} devices, {rounds:,} rounds of {self.round_seconds:,} s)"

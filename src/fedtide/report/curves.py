@@ -1,5 +1,6 @@
 """Curves over rounds: accuracy, its difference to the baseline, the objective."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from fedtide import summaries
+from fedtide.errors import check_one_of
 from fedtide.report import picture
-from fedtide.report.svg import INK, colour, dash
+from fedtide.report.svg import INK, LIGHT, colour, dash
 from fedtide.text import clean, percent, short, value
 
 
@@ -98,6 +100,35 @@ def objective(rounds: pl.DataFrame) -> picture.Picture | None:
     return picture.picture("objective", alt, caption, line_heights(curves, 280, 260), paint)
 
 
+def plot(rounds: pl.DataFrame, measure: str | None = None, axes: Axes | None = None) -> Axes:
+    """A column of the table of rounds against rounds: means over seeds, and bands that span the middle 80 % of them.
+
+    Diverged seeds are excluded. The axes are new unless given.
+    """
+    kind = summaries.metric(rounds)
+    measure = measure or ("test_accuracy" if kind == "accuracy" else "objective")
+    check_one_of("measure", measure, rounds.columns[3:])  # after method, seed and round
+    if axes is None:
+        from matplotlib import pyplot
+
+        axes = pyplot.subplots()[1]
+    diverged = summaries.evaluations(rounds).filter("diverged").select("method", "seed").unique()
+    drawn = rounds.join(diverged, on=["method", "seed"], how="anti").filter(pl.col(measure).is_finite())
+    methods = summaries.labels(rounds)
+    curves = {m: _curve(drawn.filter(pl.col("method") == m), measure) for m in methods}
+    curves = {m: c for m, c in curves.items() if len(c.round)}
+    draw_lines(axes, curves, methods, lambda i: LIGHT[i % len(LIGHT)])
+    if measure in ("test_accuracy", "worst_decile"):
+        axes.yaxis.set_major_formatter(picture.PERCENT)
+    elif measure in ("objective", "tail_loss", "test_loss"):
+        log_axis(axes, _decades(curves))
+    axes.set_ylabel(measure.replace("_", " ").capitalize())
+    over_rounds(axes, curves)
+    if curves:
+        axes.legend(frameon=False)
+    return axes
+
+
 def _curve(table: pl.DataFrame, column: str) -> Curve:
     values = table.group_by("round").agg(**picture.over_seeds(column)).sort("round")
     kept = (
@@ -113,7 +144,7 @@ def _band(finished: pl.DataFrame) -> str:
     return "Lines are means over seeds; bands span the middle 80% of the seeds." if several else "One seed."
 
 
-def draw_lines(axes: Axes, curves: dict[str, Curve], methods: list[str]) -> None:
+def draw_lines(axes: Axes, curves: dict[str, Curve], methods: list[str], colour: Callable[[int], str] = colour) -> None:
     """The curves in the colours of `methods`, with their bands."""
     for name, curve in curves.items():
         i = methods.index(name)
@@ -123,7 +154,7 @@ def draw_lines(axes: Axes, curves: dict[str, Curve], methods: list[str]) -> None
             axes.plot(curve.round, curve.mean, "o", color=colour(i), ms=4)
     for name, curve in curves.items():
         i = methods.index(name)
-        axes.plot(curve.round, curve.mean, color=colour(i), ls=dash(i), lw=1.9)
+        axes.plot(curve.round, curve.mean, color=colour(i), ls=dash(i), lw=1.9, label=name)
     picture.level_lines(axes, 5)
 
 

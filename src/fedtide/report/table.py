@@ -1,5 +1,6 @@
 """The summary as a table for the terminal and as Markdown."""
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -54,6 +55,14 @@ def markdown(summary: pl.DataFrame) -> str:
     cells = columns(summary)
     lines = [cells, ["---"] + ["---:"] * (len(cells) - 1), *zip(*cells.values(), strict=True)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def html(summary: pl.DataFrame) -> str:
+    """The summary as an HTML table."""
+    cells = columns(summary)
+    rows = ["".join(f"<td>{escape(cell)}</td>" for cell in line) for line in zip(*cells.values(), strict=True)]
+    heading = "".join(f"<th>{escape(name)}</th>" for name in cells)
+    return f"<table><tr>{heading}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
 def _difference(row: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ def attendance(
     def recorded(draw: int, problem: Any) -> Arrays:
         result = simulate(
             problem, first.availability, methods, rounds=run.rounds, seeds=own_seeds(panel.config, draw),
-            evaluate_every=run.rounds, history=run.history, record_clients=True,
+            evaluate_every=run.rounds, history=run.history, record_clients=True, progress=False,
         )  # fmt: skip
         arrays = {"active": result.attendance(next(iter(methods)))[0]}
         for i, method in enumerate(methods):
@@ -127,7 +127,7 @@ def decision_regions(
     grid = np.stack(np.meshgrid(x, y), -1).reshape(-1, 2).astype(np.float32)
     result = simulate(
         problem, experiment.availability, {label: c.method for label, c in chosen.items()}, rounds=run.rounds,
-        seeds=seeds, evaluate_every=run.rounds, history=run.history, record_clients=False,
+        seeds=seeds, evaluate_every=run.rounds, history=run.history, record_clients=False, progress=False,
     )  # fmt: skip
     _, unravel = ravel_pytree(problem.init(jax.random.key(0)))
     answers = {}

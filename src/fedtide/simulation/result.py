@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from fedtide.simulation.models import read_models, unravelled, write_models
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.axes import Axes
 
 
 FILES = ("rounds.parquet", "clients.parquet", "models.safetensors", "run.json")
@@ -81,6 +83,15 @@ class Result:
         write(path, self.rounds, self.clients, self.about, baseline=baseline)
         return Path(path)
 
+    def plot(self, measure: str | None = None, ax: "Axes | None" = None) -> "Axes":
+        """Draws a column of `rounds` against rounds (default: accuracy if there is one, otherwise the objective).
+
+        Lines are means over seeds, bands span the middle 80 % of them. Returns the matplotlib axes: `ax`, or new ones.
+        """
+        from fedtide.report.curves import plot
+
+        return plot(self.rounds, measure, ax)
+
     def save(self, folder: Path | str) -> Path:
         """Writes tables, models and description into a folder, each file atomically."""
         with alone(Path(folder), "a run is using it"):
@@ -114,6 +125,15 @@ class Result:
         except (OSError, pl.exceptions.PolarsError, ValueError, LookupError, TypeError) as error:
             raise CheckpointError(f"{folder}: a table or the models cannot be read ({error})") from error
         return Result(about, models, *tables)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the table of `summary` and the main figure of the report."""
+        from fedtide.report.curves import learning
+        from fedtide.report.table import html
+        from fedtide.summaries import chosen_baseline
+
+        figure = learning(self.rounds, chosen_baseline(self.rounds, None)).wide
+        return f'<p>{escape(repr(self))}</p>{html(self.summary())}<div style="max-width: 50em">{figure}</div>'
 
     def __repr__(self) -> str:
         labels = ", ".join(method["label"] for method in self.about["methods"])

@@ -38,7 +38,7 @@ def simulate(
     chunk: int | None = None,
     out: Path | str | None = None,
     resume: bool = False,
-    progress: bool | Progress = False,
+    progress: bool | Progress | None = None,
     about: dict[str, Any] | None = None,
     clock: Clock | None = None,
 ) -> Result:
@@ -59,7 +59,8 @@ def simulate(
       chunk: clients trained at a time (default: as many as memory allows). Changes results by rounding at most.
       out: a folder for records and checkpoints, from which an interrupted run can be resumed.
       resume: continue from the checkpoints in `out`; the arguments must be those of the interrupted run.
-      progress: True for a progress bar, or a function (label, rounds done, total rounds).
+      progress: True for a progress bar (default: in a notebook, or if standard error is a terminal), False for none, or
+        a function (label, rounds done, total rounds).
       clock: devices, a barrier and the length of a slot of availability (`fedtide.clock`): rounds then take time. By
         default every round takes one step of the availability process, whatever the clients do.
       about: further entries of `Result.about` (title, command, config).

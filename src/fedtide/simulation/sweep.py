@@ -27,7 +27,7 @@ def sweep(
     history: int = 0,
     chunk: int | None = None,
     skew: bool = True,
-    progress: bool | Progress = False,
+    progress: bool | Progress | None = None,
     finished: Callable[[EvaluationRecord], None] | None = None,
 ) -> EvaluationRecord:
     """Evaluations of every setting and seed: arrays [settings, seeds, evaluations], by class [settings, …, classes].

@@ -44,6 +44,7 @@ from fedtide import (
     staleness,
     streams,
     theory,
+    track,
     types,
     work,
 )
@@ -80,8 +81,8 @@ PACKAGES: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
         simulation, availability, clock, estimators, participation, solvers, work, schedules, staleness, aggregation,
-        servers, methods, problems, models, partitioners, data, fleet, experiments, report, theory, types, streams,
-        rows, errors,
+        servers, methods, problems, models, partitioners, data, fleet, experiments, track, report, theory, types,
+        streams, rows, errors,
     )
 }  # fmt: skip
 STUDIES = (

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
         solvers,
         staleness,
         theory,
+        track,
         work,
     )
     from fedtide.errors import FedtideError
     from fedtide.methods import Method, compose
-    from fedtide.simulation import Result, simulate, sweep, use_all_cores
+    from fedtide.simulation import Result, early_stopping, simulate, sweep, use_all_cores
     from fedtide.types import part
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ __all__ = [
     "availability",
     "clock",
     "compose",
+    "early_stopping",
     "estimators",
     "fleet",
     "methods",
@@ -49,6 +51,7 @@ __all__ = [
     "staleness",
     "sweep",
     "theory",
+    "track",
     "use_all_cores",
     "work",
 ]
@@ -59,6 +62,7 @@ _HOMES = {
     "Method": "methods",
     "Result": "simulation",
     "compose": "methods",
+    "early_stopping": "simulation",
     "part": "types",
     "simulate": "simulation",
     "sweep": "simulation",

@@ -42,6 +42,11 @@ class Example(NamedTuple):
     def few_rounds(self):
         return self.note == "few rounds"
 
+    @property
+    def needs(self):
+        """Libraries that the test environment may lack."""
+        return self.note.split()[1:] if self.note and self.note.startswith("needs ") else []
+
 
 def examples(page: Path) -> list[Example]:
     text = page.read_text("utf-8")
@@ -50,7 +55,7 @@ def examples(page: Path) -> list[Example]:
         title = re.search(r'title="([^"]+)"', block["rest"])
         line = text.count("\n", 0, block.start("code")) + 1
         note = block["note"]
-        assert note in (None, "few rounds", "needs torch"), f"{page.name}:{line}: unknown note {note!r}"
+        assert note in (None, "few rounds") or note.startswith("needs "), f"{page.name}:{line}: unknown note {note!r}"
         found.append(Example(block["kind"], block["code"], line, title and title[1], note))
     return found
 
@@ -123,7 +128,7 @@ def test_python_and_toml(page, reader, few_rounds):
     for example in examples(page):
         if example.title is not None:
             (reader / example.title).write_text(example.code, "utf-8")
-        if example.note == "needs torch" and importlib.util.find_spec("torch") is None:
+        if not all(map(importlib.util.find_spec, example.needs)):
             continue
         if example.kind == "python" and example.title is None:
             few_rounds(example.few_rounds)

@@ -105,7 +105,8 @@ def run_block(spec: Spec, plan: PreparedRun, number: int, block: int, size: int)
     label = list(methods)[number]
     chunk = plan.facts["chunks"][label]
     share.fitting(label, methods[label], chunk)
-    run = MethodRun(share, label, methods[label], chunk, place_of(folder, number, block, len(blocks)))
+    place, last = place_of(folder, number, block, len(blocks)), plan.facts["stopped"].get(label)
+    run = MethodRun(share, label, methods[label], chunk, place, last)
     return run.to_end(lambda label, done, total: None)
 
 

@@ -57,7 +57,7 @@ def begin(
     chunks = before.get("chunks") or {label: setup.choose_chunk(method) for label, method in methods.items()}
     facts["chunks"] = chunks
     facts["memory"] = {label: setup.memory(method, chunks[label]).total for label, method in methods.items()}
-    facts["seconds"] = before.get("seconds", 0.0)
+    facts["seconds"], facts["stopped"] = before.get("seconds", 0.0), before.get("stopped", {})
     if folder is not None and not resume:
         _refuse_occupied(folder)  # again: another run may have used it in the meantime
         remove_partial(folder)
@@ -91,6 +91,7 @@ def _facts(setup: Setup, methods: Mapping[str, Method], about: Mapping[str, Any]
             describe.describe_method(label, method, setup.state(method), len(setup.population.sizes), setup.parameters)
             for label, method in methods.items()
         ],
+        "stopped": {},
         "finished": False,
         "warnings": [],
     }
@@ -119,6 +120,10 @@ def _before(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
             if chunk is not None:
                 whole(f"chunks.{label}", chunk, 1)
         number("seconds", before.get("seconds"), low=0)
+        stopped = before.get("stopped", {})
+        require(isinstance(stopped, dict) and stopped.keys() <= labels, "stopped", stopped, "rounds by method")
+        for label, last in stopped.items():
+            whole(f"stopped.{label}", last, 1, facts["rounds"])
     except ValueError as error:
         raise CheckpointError(f"{folder / 'run.json'}: damaged ({error})") from error
     return before
@@ -167,8 +172,9 @@ def _joined(folder: Path, facts: dict[str, Any], name: str) -> "polars.DataFrame
                 if not _has_all(frame, method["label"], seeds, following, end, clients):
                     raise CheckpointError(f"{file}: not the records of rounds {following} to {end}; {_KEPT}")
                 tables[number_, end, block], following = frame, end + 1
-            if following <= facts["rounds"]:
-                reason = f"{name} of {method['label']} end before round {following} of {facts['rounds']}"
+            last = facts["stopped"].get(method["label"], facts["rounds"])
+            if following <= last:
+                reason = f"{name} of {method['label']} end before round {following} of {last}"
                 raise CheckpointError(f"{place}: {reason}; {_KEPT}")
     return pl.concat([tables[key] for key in sorted(tables)])
 

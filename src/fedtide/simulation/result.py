@@ -59,10 +59,10 @@ class Result:
         if self.clients.is_empty():
             reason = "this run did not record clients; run it with record_clients=True"
             raise FedtideError(f"attendance({label!r}): {reason}")
-        seeds, rounds, clients = len(self.about["seeds"]), self.about["rounds"], self.about["problem"]["clients"]
+        seeds, clients = len(self.about["seeds"]), self.about["problem"]["clients"]
         # Stable, so that the seeds of a round remain in their order, which need not be increasing.
         own = self.clients.filter(method=label).sort("round", maintain_order=True)
-        return own[column].to_numpy().reshape(rounds, seeds, clients).swapaxes(0, 1)
+        return own[column].to_numpy().reshape(-1, seeds, clients).swapaxes(0, 1)
 
     def summary(self, baseline: str | None = None) -> "polars.DataFrame":
         """One row per method: final, average and worst-decile accuracy, and the paired difference to `baseline`."""

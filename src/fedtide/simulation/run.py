@@ -1,6 +1,7 @@
 """The run of one method: segments, records, checkpoints."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,15 @@ if TYPE_CHECKING:
 class MethodRun:
     """One method on all seeds of a setup, segment by segment."""
 
-    def __init__(self, setup: Setup, label: str, method: Method, chunk: int | None, place: Path | None):
+    def __init__(
+        self, setup: Setup, label: str, method: Method, chunk: int | None, place: Path | None,
+        last: int | None = None, notify: Callable[..., bool | None] | None = None,
+    ):  # fmt: skip
+        """`last` is the round after which a callback has ended the training; `notify` is called with the fields of
+        `Metrics` but `about`, and returns True to end it."""
         self.setup, self.label, self.method, self.chunk, self.place = setup, label, method, chunk, place
+        self.last, self.notify = setup.rounds if last is None else last, notify
+        self._evaluations: list[polars.DataFrame] = []  # so far, for `notify`
         self.rounds: list[polars.DataFrame] = []  # of each segment, where there is no folder
         self.clients: list[polars.DataFrame] = []
         self._records = ""  # a digest of the records so far
@@ -53,15 +61,20 @@ class MethodRun:
                 carry, done, self._records = checkpoint.load(self.place / STATE, carry, run)
                 checkpoint.check_records(self.place, self._pieces(done), self._records)
                 carry = jax.tree.map(jnp.asarray, carry)
+                self._recall(done)
         if done == 0:
             evaluation, _ = engine.evaluate(setup.problem, setup.population, carry.w)
             rows = initial_rows(self.label, setup.seed_list, _first(evaluation))
             self._keep(before_times(rows) if timed else rows, no_clients(timed), 0)
         report(self.label, done, setup.rounds)
         carry = engine.spread(carry, setup.devices)
+        if done > 0 and self._evaluations:
+            self._ask(done, self._evaluations[0].clear(), no_clients(timed))
         for segment in setup.plan:
             if segment.first < done:
                 continue
+            if segment.first >= self.last:
+                break
             trace = setup.traces[segment] if not timed else setup.traces.past
             shape = setup.shape(self.method, segment, self.chunk)
             carry, record = engine.run_segment(
@@ -93,10 +106,12 @@ class MethodRun:
             if self.place is not None:
                 checkpoint.save(self.place / STATE, Saved(carry, segment.end, self._records), run)
             report(self.label, segment.end, setup.rounds)
+            self._ask(segment.end, rounds, rows)
         return np.asarray(engine.served(method, carry))[0]
 
     def _keep(self, rounds: "polars.DataFrame", clients: "polars.DataFrame", end: int) -> None:
         """Keeps a segment's records: in memory, or on disk where there is a folder."""
+        self._remember(rounds)
         if self.place is None:
             self.rounds.append(rounds)
             self.clients.append(clients)
@@ -106,6 +121,30 @@ class MethodRun:
                 with atomic(self.place / piece(name, end)) as temporary:
                     frame.write_parquet(temporary)
                     self._records = checkpoint.chained(self._records, piece(name, end), temporary)
+
+    def _remember(self, rounds: "polars.DataFrame") -> None:
+        """Keeps the evaluations, if somebody wants them."""
+        if self.notify is not None:
+            self._evaluations.append(rounds.filter(rounds["objective"].is_not_null()))
+
+    def _recall(self, done: int) -> None:
+        """Reads the evaluations of the rounds before a resume."""
+        import polars as pl
+
+        assert self.place is not None
+        if self.notify is not None:
+            for name in self._pieces(done):
+                if name.startswith("rounds-"):
+                    self._remember(pl.read_parquet(self.place / name))
+
+    def _ask(self, done: int, rounds: "polars.DataFrame", clients: "polars.DataFrame") -> None:
+        """Notifies the callbacks, and makes these rounds the last ones if they want it."""
+        import polars as pl
+
+        if self.notify is not None and self.notify(
+            self.label, done, self.setup.rounds, pl.concat(self._evaluations), rounds, clients
+        ):
+            self.last = min(done, self.last)
 
     def _pieces(self, done: int) -> list[str]:
         """The files that `_keep` has written after `done` rounds, in its order."""

@@ -10,10 +10,11 @@ import numpy as np
 
 from fedtide.availability.base import Process
 from fedtide.clock import Clock
-from fedtide.errors import require
+from fedtide.errors import FedtideError, require
 from fedtide.methods.base import Method
 from fedtide.simulation import memory
 from fedtide.simulation.blocks import blocks_of, of_all_seeds, place_of
+from fedtide.simulation.callbacks import Callback, Metrics, entered
 from fedtide.simulation.cores import use_persistent_cache
 from fedtide.simulation.folder import begin, close_folder, held
 from fedtide.simulation.progress import Progress, reporter
@@ -39,6 +40,7 @@ def simulate(
     out: Path | str | None = None,
     resume: bool = False,
     progress: bool | Progress | None = None,
+    callbacks: Callback | Sequence[Callback] = (),
     about: dict[str, Any] | None = None,
     clock: Clock | None = None,
 ) -> Result:
@@ -61,6 +63,8 @@ def simulate(
       resume: continue from the checkpoints in `out`; the arguments must be those of the interrupted run.
       progress: True for a progress bar (default: in a notebook, or if standard error is a terminal), False for none, or
         a function (label, rounds done, total rounds).
+      callbacks: one function or several that get `fedtide.simulation.Metrics` after every segment, such as those of
+        `fedtide.track`; one that returns True ends the method's training, as `fedtide.early_stopping` does.
       clock: devices, a barrier and the length of a slot of availability (`fedtide.clock`): rounds then take time. By
         default every round takes one step of the availability process, whatever the clients do.
       about: further entries of `Result.about` (title, command, config).
@@ -75,23 +79,26 @@ def simulate(
     require(not resume or out is not None, "out", out, "the folder of the run to resume")
     named = {label: fitted(method, problem) for label, method in labelled(methods).items()}
     folder = None if out is None else Path(out)
-    with reporter(progress, named, rounds) as report:
+    with reporter(progress, named, rounds) as report, entered(callbacks) as notify:
         setup = Setup(
             problem, availability, named, rounds=rounds, seeds=seeds, evaluate_every=evaluate_every, history=history,
             record_clients=record_clients, chunk=chunk, clock=clock,
         )  # fmt: skip
         with held(folder, resume):
             facts = begin(folder, setup, named, about or {}, resume)
-            return _run(setup, named, folder, facts, report, begun)
+            return _run(setup, named, folder, facts, report, notify, begun)
 
 
 def _run(
     setup: Setup, methods: Mapping[str, Method], folder: Path | None, facts: dict[str, Any], report: Progress,
-    begun: float,
+    notify: Callback | None, begun: float,
 ) -> Result:  # fmt: skip
     """Runs the remaining rounds of each method; `facts` become the result's `about`."""
     chunks, earlier = facts["chunks"], facts["seconds"]
     blocks = [setup.seed_list] if folder is None else blocks_of(folder, setup.seed_list)
+    if notify is not None and len(blocks) > 1:
+        raise FedtideError(f"{folder}: its seeds are divided into blocks; resume it without callbacks")
+    ask = None if notify is None else lambda *records: notify(Metrics(*records, about=facts))
     # Several blocks only where the run began with its seeds divided.
     shares = [setup] if len(blocks) == 1 else [setup.share(block, setup.traces.most) for block in blocks]
     _refuse_unfitting(shares[0], methods, chunks)
@@ -101,8 +108,10 @@ def _run(
         final = []
         for block, share in enumerate(shares):
             place = None if folder is None else place_of(folder, number, block, len(shares))
-            run = MethodRun(share, label, method, chunks[label], place)
+            run = MethodRun(share, label, method, chunks[label], place, facts["stopped"].get(label), ask)
             final.append(run.to_end(_of_block(report, blocks, block)))
+            if run.last < setup.rounds:
+                facts["stopped"][label] = run.last
             facts["warnings"] += run.warnings
             rounds += run.rounds
             clients += run.clients

@@ -111,11 +111,12 @@ def stored(path):
 
 
 def test_wandb(tmp_path, monkeypatch):
-    pytest.importorskip("wandb", reason="needs pip install 'fedtide[wandb]'")
+    library = pytest.importorskip("wandb", reason="needs pip install 'fedtide[wandb]'")
     from wandb.proto.wandb_internal_pb2 import Record
 
     monkeypatch.setenv("WANDB_SILENT", "true")
     result = run(track.wandb("phones", mode="offline", dir=str(tmp_path)))
+    library.teardown()  # its service has then written everything
     found = {}
     for path in tmp_path.glob("wandb/offline-run-*/run-*.wandb"):
         records = [Record.FromString(record) for record in stored(path)]

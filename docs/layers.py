@@ -13,6 +13,7 @@ ROWS: dict[str, dict[str, str]] = {
     "Interfaces": {
         "cli": "commands, progress, tables in the terminal",
         "adapters": "the same methods on Flower, on real devices, on Ray",
+        "track": "callbacks for TensorBoard, MLflow, wandb",
     },
     "Subjects": {
         "fleet": "log, model, diagnosis, recommendation",

@@ -126,6 +126,8 @@ def test_all_callbacks_are_called_and_entered(run):
 def test_what_is_no_callback_is_refused(run):
     with pytest.raises(InvalidInput, match=r"^callbacks\[1\] = 3: must be a function of fedtide\.simulation\.Metrics$"):
         run(callbacks=[print, 3])
+    with pytest.raises(InvalidInput, match=r"^callbacks = None: must be a function of .*, or several$"):
+        run(callbacks=None)
     with pytest.raises(InvalidInput, match=r"^callbacks\[0\]\(…\) = 60: must be True \(end .*\), False or None$"):
         run(callbacks=lambda metrics: metrics.total - metrics.done)
 

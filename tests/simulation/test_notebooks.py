@@ -13,6 +13,7 @@ import pytest
 import fedtide
 from fedtide import availability, methods, problems
 from fedtide.errors import InvalidInput
+from fedtide.fleet.model import FleetModel
 from fedtide.simulation.progress import reporter
 
 
@@ -87,6 +88,12 @@ def test_representations_are_short(blobs, chains):
         assert len(repr(part)) < 500, part
         assert "\n" not in repr(part)
         assert not re.search(r"0x|<locals>", repr(part)), part
+
+
+def test_a_fitted_fleet_is_one_line():
+    fields = dict.fromkeys(FleetModel._fields) | {"source": "log.csv", "round_seconds": 3600}
+    model = FleetModel(**fields | {"record": np.zeros((300, 20), np.int8)})
+    assert repr(model) == "FleetModel('log.csv'; 20 devices, 300 rounds of 3,600 s)"
 
 
 def reports(reporting):

@@ -36,9 +36,11 @@ _MEASURES = tuple(name for name in SCALARS if name != "skew")
 @contextmanager
 def entered(callbacks: Callback | Sequence[Callback]) -> Iterator[Callback | None]:
     """All callbacks as one, which is True if one of them is; None if there are none."""
+    wanted = "a function of fedtide.simulation.Metrics"
+    require(callable(callbacks) or isinstance(callbacks, Sequence), "callbacks", callbacks, f"{wanted}, or several")
     several = [callbacks] if callable(callbacks) else list(callbacks)
     for i, callback in enumerate(several):
-        require(callable(callback), f"callbacks[{i}]", callback, "a function of fedtide.simulation.Metrics")
+        require(callable(callback), f"callbacks[{i}]", callback, wanted)
 
     def notify(metrics: Metrics) -> bool:
         answers = [callback(metrics) for callback in several]

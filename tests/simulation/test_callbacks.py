@@ -10,6 +10,7 @@ import pytest
 import fedtide
 from fedtide import early_stopping
 from fedtide.availability import Bernoulli
+from fedtide.clock import Clock, Devices
 from fedtide.errors import CheckpointError, FedtideError, InvalidInput
 from fedtide.methods import fedavg, unbiased
 from fedtide.problems import random_quadratic
@@ -95,6 +96,21 @@ def test_a_resumed_run_stops_where_it_would_have(run, tmp_path, where, again):
         assert first.rounds.is_empty()
         assert first.rounds.columns == found.rounds.columns
         assert found.rounds.equals(run(callbacks=callback).rounds)
+
+
+def test_a_run_with_a_clock_stops_and_resumes_as_well(run, tmp_path):
+    def interrupt(label, done, total):
+        if (label, done) == ("FedAvg", 30):
+            raise KeyboardInterrupt
+
+    options = {"clock": Clock(Devices()), "callbacks": stop("FedAvg", 60)}
+    whole = run(**options)
+    with pytest.raises(KeyboardInterrupt):
+        run(out=tmp_path / "run", progress=interrupt, **options)
+    found = run(out=tmp_path / "run", resume=True, **options)
+    assert found.about["stopped"] == {"FedAvg": 60}
+    assert found.rounds.equals(whole.rounds)
+    assert found.clients.equals(whole.clients)
 
 
 def test_all_callbacks_are_called_and_entered(run):

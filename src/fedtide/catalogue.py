@@ -1,8 +1,9 @@
 """Catalogues: whatever a configuration can name, by its name."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from fedtide.errors import check_one_of
@@ -26,12 +27,39 @@ class Entry(Generic[Built]):
 AnyEntry = TypeVar("AnyEntry", bound=Entry[Any])
 
 
-class Catalogue(dict[str, AnyEntry]):
-    """Entries by name; `kind` is what errors call one of them."""
+class Catalogue(MutableMapping[str, AnyEntry]):
+    """Entries by name; `kind` is what errors call one of them.
 
-    def __init__(self, kind: str, *entries: AnyEntry) -> None:
-        super().__init__((entry.name, entry) for entry in entries)
+    `later` is a module, of a package that imports this one, that adds further entries when it is imported: this happens
+    when an entry is first asked for.
+    """
+
+    def __init__(self, kind: str, *entries: AnyEntry, later: str = "") -> None:
         self.kind = kind
+        self._entries = {entry.name: entry for entry in entries}
+        self._later = later
+
+    @property
+    def _all(self) -> dict[str, AnyEntry]:
+        module, self._later = self._later, ""
+        if module:
+            import_module(module)
+        return self._entries
+
+    def __getitem__(self, name: str) -> AnyEntry:
+        return self._all[name]
+
+    def __setitem__(self, name: str, entry: AnyEntry) -> None:
+        self._all[name] = entry
+
+    def __delitem__(self, name: str) -> None:
+        del self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
 
     def add(self, entry: AnyEntry) -> AnyEntry:
         self[entry.name] = entry

@@ -55,6 +55,7 @@ CATALOGUE: Catalogue[ProcessEntry] = Catalogue(
     ProcessEntry("trace", trace, {"matrix": [[1, 0, 1], [1, 1, 0], [0, 1, 0], [0, 1, 1]], "random_start": True}),
     ProcessEntry("paper_population", paper_population, {"clients": 8}),
     ProcessEntry("spatial_population", spatial_population, {"clusters": 4, "clients_per_cluster": 2}),
+    later="fedtide.fleet.process",
 )
 """Every availability process by its name in configurations: `CATALOGUE[name].build(**arguments)`.
 

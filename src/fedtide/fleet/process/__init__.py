@@ -1,4 +1,4 @@
-"""Availability processes of fitted fleets; importing this package registers `fleet` in the catalogue."""
+"""Availability processes of fitted fleets; importing this package adds `fleet` to the catalogue."""
 
 from fedtide.availability.catalogue import CATALOGUE, ProcessEntry
 from fedtide.fleet.process.fleet import Fleet, fleet

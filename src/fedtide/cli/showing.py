@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def cite(names: Annotated[list[str], Argument(metavar="NAME…", help="Names of 
         typer.echo("\n\n".join(dict.fromkeys(_find(catalogue.CATALOGUE, name).bibtex for name in names)))
 
 
-def _find(catalogue: dict[str, Any], name: str) -> Any:
+def _find(catalogue: Mapping[str, Any], name: str) -> Any:
     if name not in catalogue:
         raise FedtideError(f"'{name}' is unknown; {did_you_mean(name, catalogue)}")
     return catalogue[name]

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -234,7 +235,7 @@ def _kinds() -> dict[Any, dict[str, Build]]:
     }
 
 
-def _builders(catalogue: dict[str, Any]) -> dict[str, Build]:
+def _builders(catalogue: Mapping[str, Any]) -> dict[str, Build]:
     return {name: entry.build for name, entry in catalogue.items()}
 
 

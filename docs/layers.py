@@ -43,7 +43,7 @@ ROWS: dict[str, dict[str, str]] = {
         "summaries": "tables of records",
         "statistics, work, schedules, staleness, files, tomls, rows, minimise": "one module each",
         "types": "what parts exchange",
-        "catalogue": "entries by name",
+        "catalogue, kinds": "entries by name, arguments by kind",
         "streams, errors, declared": "randomness, errors, facts",
     },
 }

@@ -3,7 +3,9 @@
 import difflib
 import operator
 import typing
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,25 @@ class InvalidInput(FedtideError, ValueError):
     """An invalid value: the message contains the field, the value and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str):
-        super().__init__(f"{field} = {_short(value)}: must be {allowed}")
+        super().__init__(f"{spelled(field)} = {_short(value)}: must be {' '.join(allowed.split())}")
+
+
+_SPELLING: ContextVar[Mapping[str, str] | None] = ContextVar("spelling", default=None)
+
+
+@contextmanager
+def spelling(names: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, errors call these arguments by other names: a command's options instead of Python's names."""
+    token = _SPELLING.set(names)
+    try:
+        yield
+    finally:
+        _SPELLING.reset(token)
+
+
+def spelled(argument: str) -> str:
+    """The name of an argument as its user knows it: see `spelling`."""
+    return (_SPELLING.get() or {}).get(argument, argument)
 
 
 class DoesNotFit(FedtideError, MemoryError):
@@ -99,10 +119,23 @@ _KINDS = {
 }
 
 
+_WITH_STATE = ("estimator", "participation", "solver", "aggregation", "server")
+
+
 def check_kind(field: str, value: object, kind: str) -> None:
     """Raises `InvalidInput` unless the value is a part of this kind, recognised by an attribute unique to the kind."""
     attribute, allowed = _KINDS[kind]
     require(hasattr(value, attribute) and not isinstance(value, type), field, value, allowed)
+    require(kind not in _WITH_STATE or hasattr(value, "init"), field, value, f"{allowed}, with a method init")
+    check_part(field, value)
+
+
+def check_part(field: str, value: object) -> None:
+    """Raises `InvalidInput` for an object whose class is not a part: JAX would take it for a number."""
+    import jax  # only here: see `number`
+
+    unknown = jax.tree.structure(value) == jax.tree.structure(0)
+    require(not unknown, field, type(value).__name__, "a part: decorate its class with @fedtide.part")
 
 
 def require(condition: bool, field: str, value: object, allowed: str) -> None:
@@ -142,7 +175,7 @@ def membership_of(field: str, value: Any, groups: int | None = None) -> np.ndarr
 def check_one_of(field: str, value: object, choices: Any) -> None:
     """Raises `InvalidInput` unless the value is one of the choices: names, or the literals of a type."""
     known = typing.get_args(choices) or choices
-    if value not in known:
+    if not isinstance(value, str | int | None) or value not in known:
         raise InvalidInput(field, value, one_of(str(value), known))
 
 
@@ -172,8 +205,14 @@ def _range(low: float | None, above: float | None, high: float | None, below: fl
     return words.get(f"{start}, {end}", f"in {start}, {end}")
 
 
+_ALIASES = {"lr": "rate", "eta": "rate", "step_size": "rate", "num_clients": "clients", "num_rounds": "rounds"}
+"""Names that other libraries have for ours."""
+
+
 def _nearest(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    # `learning_rate` is less similar to `rate` than most typing errors are.
+    close = close or [name for name in known if word.endswith(f"_{name}") or name == _ALIASES.get(word)]
     return f"did you mean '{close[0]}'?" if close else ""
 
 

@@ -4,6 +4,9 @@ import warnings
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+
+from fedtide.kinds import kinds_checked
 
 Metric = Literal["accuracy", "objective"]
 
@@ -93,7 +96,8 @@ def stationary_law(transition: np.ndarray) -> np.ndarray:
     return law / law.sum()
 
 
-def lowest_correlation(availability: Any) -> Any:
+@kinds_checked
+def lowest_correlation(availability: npt.ArrayLike) -> Any:
     """The smallest λ of a two-state chain, max(1 − 1/π, 1 − 1/(1−π)): both transition probabilities are in [0, 1]."""
     pi = np.asarray(availability, float)
     return 1 - 1 / np.maximum(pi, 1 - pi)

@@ -3,7 +3,10 @@
 import json
 from typing import Any
 
+from fedtide.kinds import kinds_checked
 
+
+@kinds_checked
 def dumps(written: dict[str, Any], inline: bool = False) -> str:
     """TOML text: values first, then [tables] and [[arrays of tables]] unless `inline`; nested tables are inline."""
     lines = [f"{_key(key)} = {toml(value)}" for key, value in written.items() if inline or not _is_table(value)]

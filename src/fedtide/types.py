@@ -17,6 +17,7 @@ from jax.core import Tracer
 
 from fedtide.declared import Combination, Descent, LocalWork, Weighting
 from fedtide.errors import whole
+from fedtide.kinds import kinds_checked_class
 from fedtide.streams import Stream
 
 State = Any
@@ -50,6 +51,7 @@ def part(cls: type[T]) -> type[T]:
     data = dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
     if cls.__repr__ is object.__repr__:
         data.__repr__ = _described  # pyright: ignore[reportAttributeAccessIssue]
+    kinds_checked_class(data)
     hints = typing.get_type_hints(cls)
     names = [f.name for f in dataclasses.fields(data)]  # pyright: ignore[reportArgumentType]
     leaves = tuple(n for n in names if not _is_structure(hints[n]))

@@ -1,14 +1,20 @@
 """What goes wrong ends in one line and a status."""
 
 import errno
+import os
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import typer
 
 from fedtide.cli import main
-from fedtide.cli.faults import explained
-from fedtide.errors import FedtideError
+from fedtide.cli.faults import STOPPED, explained
+from fedtide.cli.progress import announced
+from fedtide.errors import FedtideError, InvalidInput
 
 
 @pytest.fixture
@@ -80,3 +86,71 @@ def test_without_a_command_the_help_appears(monkeypatch, capsys):
         main()
     printed = capsys.readouterr()
     assert "recommend" in printed.out + printed.err
+
+
+def test_ctrl_c_while_the_package_is_imported_is_one_line(tmp_path):
+    """The package is replaced by one in whose import Ctrl-C arrives."""
+    (tmp_path / "fedtide").mkdir()
+    (tmp_path / "fedtide" / "__init__.py").write_text("raise KeyboardInterrupt")
+    source = Path(__file__).parents[2] / "src" / "fedtide_command.py"
+    (tmp_path / source.name).write_text(source.read_text("utf-8"), "utf-8")
+    command = [sys.executable, "-c", "from fedtide_command import main; main()"]
+    path = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (STOPPED, "", "stopped\n")
+
+
+def test_the_command_is_the_command_line(monkeypatch, capsys):
+    from fedtide_command import main as command
+
+    monkeypatch.setattr(sys, "argv", ["fedtide", "--version"])
+    with pytest.raises(SystemExit):
+        command()
+    assert capsys.readouterr().out.startswith("fedtide 0.")
+
+
+def test_what_takes_long_is_announced(capsys):
+    with announced("building the problem", after=30):
+        pass
+    assert capsys.readouterr().err == ""
+    with announced("building the problem", after=0.01):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "building the problem …\n"
+
+
+def test_errors_about_arguments_name_the_options_of_the_command(capsys):
+    app = typer.Typer()
+
+    @app.command()
+    def fit(context: typer.Context, column: str | None = None) -> None:
+        with explained(context=context, columns="--column"):
+            raise InvalidInput("columns", column, "a name")
+
+    with pytest.raises(SystemExit):
+        app(["--column", "x"])
+    assert capsys.readouterr().err == "error: --column = 'x': must be a name\n"
+    with pytest.raises(InvalidInput, match=r"^columns = 1: must be a name$"):
+        raise InvalidInput("columns", 1, "a name")
+
+
+STUBBORN = """if True:
+    import contextlib, time
+    from fedtide.cli.progress import interruptible
+    with interruptible(contextlib.nullcontext(lambda *done: None), within=0.5):
+        print("begun", flush=True)
+        time.sleep(60)  # a long segment: no progress is reported
+        time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_keeps_its_work_stops_soon(number):
+    process = subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begun\n"
+    begun = time.monotonic()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == STOPPED
+    assert time.monotonic() - begun < 10  # half a second on a machine that is not busy
+    assert b"what is finished has been kept; the same command continues from there" in errors

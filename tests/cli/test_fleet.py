@@ -1,6 +1,7 @@
 """`fedtide fleet`, end to end on an invented log: example, fit, report, recommend, and a run on the fitted fleet."""
 
 import contextlib
+import inspect
 import json
 import shutil
 import sqlite3
@@ -14,6 +15,7 @@ from fedtide.experiments import build, load
 from fedtide.fleet import discretise, load_model
 from fedtide.fleet import fitted as fleets
 from fedtide.fleet import recommendation as recommending
+from fedtide.fleet.recommendation import runs
 
 RUN = """\
 [problem]
@@ -246,3 +248,45 @@ def test_the_ledger_of_a_deployment_is_a_log(fitted, tmp_path, monkeypatch):
     result = invoke("fleet", "fit", path, "--out", tmp_path / "a")
     assert (result.exit_code, "no readable ledger" in result.stderr) == (2, True)
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--zone", "Mars"], "--zone = 'Mars': must be a time zone such as Europe/Berlin or UTC"),
+        (["--where", "colour=red"], "--where: there is no column 'colour'; its columns are device, start, end"),
+        (["--column", "client=device"], "--column = 'client': must be one of device, "),
+        (["--form", "heartbeats", "--column", "time=start"], "heartbeats need --gap: the seconds without a heartbeat"),
+        (["--origin", "yesterday"], "--origin = 'yesterday': must be an ISO time such as 2024-05-01T12:00:00Z"),
+    ],
+)
+def test_errors_name_the_options_of_the_command(here, options, line):
+    result = invoke("fleet", "fit", "log.csv", "--out", "fleet", *options)
+    assert result.exit_code == 2
+    assert line in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_recommendation_continues_from_what_it_has_kept(fitted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = (
+        "fleet", "recommend", fitted[0], "--problem", "quadratic", "--methods", "fedavg", "--rounds", 6,
+        "--seeds", 2, "--trials", 2, "--out", "out",
+    )  # fmt: skip
+    evaluated = runs.evaluated
+
+    def stop(*arguments):
+        evaluated(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(inspect.getmodule(inspect.unwrap(recommending.recommend)), "evaluated", stop)
+        result = invoke(*command)
+    assert result.exit_code == 130
+    line = f"stopped; resume with: fedtide {' '.join(str(word) for word in command)}"
+    assert result.stderr.splitlines()[-1] == line
+    again = invoke(*command)
+    assert again.exit_code == 0, again.stderr
+    assert "continuing: 2 trials and 1 run have been kept in out/unfinished" in again.stderr
+    assert not Path("out/unfinished").exists()
+    assert Path("out/recommendation.html").is_file()

@@ -18,7 +18,7 @@ from fedtide.methods import CATALOGUE
 from fedtide.simulation import checkpoint
 from fedtide.simulation.bars import RoundsProgress
 
-FILES = {"run.json", "rounds.parquet", "clients.parquet", "models.safetensors", "report.html"}
+FILES = {"run.json", "rounds.parquet", "clients.parquet", "population.parquet", "models.safetensors", "report.html"}
 
 
 def tables(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -66,7 +66,9 @@ def test_a_run_without_its_clients_has_a_report(fedtide, config):
     assert "test_accuracy" in clients.columns
 
 
-@pytest.mark.parametrize(("known", "more"), [(True, ", or resume with: fedtide resume there"), (False, "")])
+@pytest.mark.parametrize(
+    ("known", "more"), [(True, ", resume with: fedtide resume there, or replace it with --overwrite"), (False, "")]
+)
 def test_a_folder_that_is_not_empty_is_refused(fedtide, config, known, more):
     Path("there").mkdir()
     (Path("there") / ("run.json" if known else "thesis.tex")).write_text("mine")
@@ -272,3 +274,72 @@ def test_progress_of_a_resumed_run_does_not_count_what_was_done_before():
     assert [task.completed for task in (a, b, both)] == [100, 60, 160]
     assert a.finished
     assert [task.fields["first"] for task in (a, b, both)] == [100, 40, 140]
+
+
+def test_overwriting_replaces_a_run(fedtide, config, finished):
+    shutil.copytree(finished, "a")
+    (Path("a") / "checkpoints").mkdir()  # as after a kill
+    config.write_text(config.read_text("utf-8").replace("rounds = 4", "rounds = 6", 1), "utf-8")
+    assert fedtide("run", config, "--out", "a", "--overwrite").exit_code == 0
+    assert {path.name for path in Path("a").iterdir()} == FILES
+    about = json.loads(Path("a/run.json").read_text("utf-8"))
+    assert about["rounds"] == 6
+    assert about["command"] == f"fedtide run {config} --out a --overwrite"
+    assert fedtide("run", config, "--out", "new", "--overwrite").exit_code == 0  # nothing to replace
+
+
+@pytest.mark.parametrize("stranger", ["thesis.tex", "run.json"])
+def test_only_runs_are_overwritten(fedtide, config, finished, stranger):
+    shutil.copytree(finished, "a")
+    if stranger == "run.json":
+        (Path("a") / "run.json").unlink()
+    else:
+        (Path("a") / stranger).write_text("mine")
+    before = {path.name: path.read_bytes() for path in Path("a").iterdir()}
+    result = fedtide("run", config, "--out", "a", "--overwrite")
+    assert result.exit_code == 2
+    reason = "it has no run.json" if stranger == "run.json" else "it contains thesis.tex"
+    line = f"error: a: not overwritten: {reason}, and is not only the folder of a run"
+    assert result.stderr.splitlines()[-1] == line
+    assert {path.name: path.read_bytes() for path in Path("a").iterdir()} == before
+
+
+@pytest.mark.parametrize("wrong", ["rounds = -4", "evaluate_every = 0"])
+def test_a_run_that_is_refused_overwrites_nothing(fedtide, config, finished, wrong):
+    shutil.copytree(finished, "a")
+    before = {path.name: path.read_bytes() for path in Path("a").iterdir()}
+    key = wrong.split(" ")[0]
+    config.write_text(re.sub(rf"^{key} = .*$", wrong, config.read_text("utf-8"), count=1, flags=re.M), "utf-8")
+    assert fedtide("run", config, "--out", "a", "--overwrite").exit_code == 2
+    assert {path.name: path.read_bytes() for path in Path("a").iterdir()} == before
+
+
+def test_a_run_that_does_not_fit_overwrites_nothing(fedtide, config, finished, monkeypatch):
+    from fedtide.simulation import memory
+
+    shutil.copytree(finished, "a")
+    monkeypatch.setattr(memory, "device_memory", lambda: 100)
+    result = fedtide("run", config, "--out", "a", "--overwrite")
+    assert result.exit_code == 2
+    assert "but the device has only 100 bytes" in result.stderr
+    assert {path.name for path in Path("a").iterdir()} == FILES
+
+
+def test_a_tuned_configuration_has_a_name_of_its_own(fedtide, config):
+    """Otherwise the tuned configurations of two experiments would share a folder."""
+    tuned = Path("tuned/phones/tuned.toml")
+    tuned.parent.mkdir(parents=True)
+    config.rename(tuned)
+    assert fedtide("run", tuned).exit_code == 0
+    assert {path.name for path in Path("runs/phones-tuned").iterdir()} == FILES
+
+
+def test_python_overwrites_as_well(tmp_path):
+    from fedtide import FedtideError, Result, availability, methods, problems, simulate
+
+    parts = problems.random_quadratic(clients=3), availability.Bernoulli(0.5, clients=3), methods.fedavg(rate=0.01)
+    for rounds in (2, 3):
+        simulate(*parts, rounds=rounds, out=tmp_path / "a", overwrite=True)
+        assert Result.load(tmp_path / "a").about["rounds"] == rounds
+    with pytest.raises(FedtideError, match="overwrite = True: must be False if resume is True"):
+        simulate(*parts, rounds=2, out=tmp_path / "a", overwrite=True, resume=True)

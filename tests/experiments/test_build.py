@@ -295,3 +295,41 @@ def test_errors_in_a_clock_have_their_path(old, new, message):
     with pytest.raises(FedtideError, match=re.escape(message)) as caught:
         build(loads(CLOCK.replace(old, new)))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            'name = "quadratic"',
+            'name = "mnist"',
+            'problem.name: \'mnist\' is a data set; write name = "images" and data = "mnist"',
+        ),
+        ("rate = 0.05", "learning_rate = 0.05", "methods[0].learning_rate: unknown; did you mean 'rate'? known: "),
+        ("rate = 0.05", "lr = 0.05", "methods[0].lr: unknown; did you mean 'rate'? known: "),
+    ],
+)
+def test_names_of_other_libraries_point_to_ours(old, new, line):
+    text = """
+[problem]
+name = "quadratic"
+[availability]
+name = "always"
+[run]
+rounds = 1
+[[methods]]
+name = "fedavg"
+rate = 0.05
+"""
+    with pytest.raises(FedtideError) as caught:
+        build(loads(text.replace(old, new)))
+    assert str(caught.value).startswith(f"configuration: {line}")
+
+
+def test_a_data_set_is_no_problem():
+    from fedtide.problems import find
+
+    with pytest.raises(
+        FedtideError, match=r"^problem = 'mnist': must be \"images\", with data = \"mnist\" for this data set$"
+    ):
+        find("mnist")

@@ -78,7 +78,7 @@ def test_another_model_and_another_seed():
     ("bad", "line"),
     [
         ({"case": "two_users"}, "case = 'two_users': must be one of four_classes, thirty_users, three_users"),
-        ({"points": 5}, "points = 5: must be 10 or more of each class"),
+        ({"points": 5}, "points = 5: must be a whole number, 10 or more"),
         ({"seed": -1}, "seed = -1: must be 0 or more"),
     ],
 )

@@ -35,5 +35,8 @@ def test_no_test_images():
 def test_errors_name_what_is_wrong():
     with pytest.raises(InvalidInput, match=r"^test_fraction = 1.0: must be in \[0, 1\)"):
         digits(test_fraction=1.0)
-    with pytest.raises(InvalidInput, match=r"^smallest = 10: must be at most 8: 200 clients share 1797 samples"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"^clients = 200: must be at most 179: 1797 samples, 10 or more for each",
+    ):
         digits(clients=200)

@@ -1,6 +1,7 @@
 import polars as pl
+import pytest
 
-from fedtide.report.answer import answer
+from fedtide.report.answer import answer, excluded_shares
 from fedtide.report.classes import class_accuracy
 from fedtide.report.clients import fleet
 from fedtide.summaries import per_seed, summary
@@ -122,3 +123,27 @@ def test_diverged_seeds_are_reported(make):
     assert "1 of 2 seeds of FedAvg diverged and are excluded." in stated(rounds.with_columns(lost))
     everything = rounds.with_columns(pl.lit(float("inf")).alias("objective"))
     assert stated(everything) == "No method finished: every seed diverged."
+
+
+def counted(available: list[int], invited: list[int]) -> pl.DataFrame:
+    return pl.DataFrame({"method": ["CA-Fed"] * len(available), "available": available, "invited": invited})
+
+
+@pytest.mark.parametrize(
+    ("invited", "wanted"),
+    [
+        ([10, 0, 30], "CA-Fed excluded nobody: it invited every available client in every round, as Unbiased does."),
+        ([10, 0, 29], "CA-Fed excluded 2.5% of the available clients, over all rounds."),
+    ],
+)
+def test_it_says_whom_a_correlation_aware_method_excluded(make, invited, wanted):
+    two = make(methods=("FedAvg", "CA-Fed"), seeds=4).rounds
+    about = {"methods": [{"label": "CA-Fed", "settings": {"participation": "CorrelationAware"}}]}
+    excluded = excluded_shares(counted([10, 0, 30], invited), about)
+    assert wanted in str(answer(summary(two, None), per_seed(two), excluded=excluded))
+
+
+def test_nothing_is_said_of_methods_that_exclude_nobody_by_design():
+    """A sample of the invited, for instance, leaves out clients for another reason."""
+    about = {"methods": [{"label": "CA-Fed", "settings": {"participation": "Subsample"}}, {"label": "FedAvg"}]}
+    assert excluded_shares(counted([10], [3]), about) == {}

@@ -1,5 +1,6 @@
 """What parts return is checked: a part of one's own that is wrong ends in one line, not in wrong numbers."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -250,3 +251,50 @@ def test_losses_that_are_not_finite_break_no_rule(name, blobs, chains):
     with pytest.warns(RuntimeWarning, match="diverged"):
         found = fedtide.simulate(blobs, chains, {name: CATALOGUE[name].build(rate=1e30)}, rounds=8, evaluate_every=4)
     assert not np.isfinite(found.rounds["objective"].to_numpy()[-1])
+
+
+class Bare(Policy):
+    def decide(self, state, observation):
+        return Decision(observation.available, jnp.where(observation.available, 1.0, 0)), state
+
+
+@part
+class WithoutInit:
+    def decide(self, state, observation):
+        raise NotImplementedError
+
+
+@part
+class WithKey(Bare):
+    def init(self, population):
+        return jax.random.key(0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "line"),
+    [
+        (Bare(), "participation = 'Bare': must be a part: decorate its class with @fedtide.part"),
+        (WithoutInit(), "participation = WithoutInit(): must be a participation policy such as Everyone(), "
+                        "with a method init"),
+        (WithKey(), "WithKey.init: the state holds a PRNG key; use the random numbers of a stream, such as "
+                    "observation.stream, in place of keys"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_in_a_part_of_one_s_own_is_named(policy, line, blobs, chains):
+    with pytest.raises(FedtideError) as raised:
+        fedtide.simulate(blobs, chains, fedtide.compose(fedavg(), participation=policy), rounds=1)
+    assert str(raised.value) == line
+
+
+def test_a_process_that_is_no_part_is_named(blobs):
+    class Always:
+        clients, availability, correlation = 12, None, None
+
+        def init(self, stream):
+            return ()
+
+        def step(self, state, stream):
+            return jnp.ones(12, bool), state
+
+    with pytest.raises(FedtideError, match=r"^availability = 'Always': must be a part: decorate its class with @fed"):
+        fedtide.simulate(blobs, Always(), fedavg(), rounds=1)  # pyright: ignore[reportArgumentType]

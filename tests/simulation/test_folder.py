@@ -237,3 +237,32 @@ def test_tables_of_an_unfinished_run_are_not_a_result(interrupted, whole):
         shutil.copy(whole / name, interrupted)
     with pytest.raises(FedtideError, match="has not finished"):
         fedtide.Result.load(interrupted)
+
+
+def test_what_is_per_client_is_not_in_the_description(run, whole):
+    """`run.json` stays small for any number of clients; the loaded result has it all."""
+    written = json.loads((whole / "run.json").read_text("utf-8"))
+    assert written["availability"] == {"name": "Bernoulli"}
+    assert isinstance(written["importance"], str)
+    table = pl.read_parquet(whole / "population.parquet")
+    assert table.columns == ["client", "importance", "availability", "correlation", "class"]
+    assert table["availability"].to_list() == [0.9, 0.9, 0.3, 0.3]
+    loaded, ran = fedtide.Result.load(whole).about, run().about
+    assert loaded | {"seconds": 0} == ran | {"seconds": 0}
+
+
+def test_a_folder_of_an_earlier_version_is_still_read(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "run")
+    about = fedtide.Result.load(whole).about
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about), "utf-8")
+    (tmp_path / "run" / "population.parquet").unlink()
+    assert fedtide.Result.load(tmp_path / "run").about == about
+
+
+def test_another_importance_is_another_run(interrupted):
+    problem, availability = (
+        random_quadratic(clients=CLIENTS, dimension=2, importance=[1, 2, 3, 4]),
+        Bernoulli([0.9, 0.9, 0.3, 0.3]),
+    )
+    with pytest.raises(CheckpointError, match="run: belongs to another run: the importance of its clients differs"):
+        simulate(problem, availability, METHODS, **OPTIONS, out=interrupted, resume=True)

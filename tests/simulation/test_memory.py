@@ -75,3 +75,15 @@ def test_clients_are_chunked_when_memory_is_short(blobs, chains, monkeypatch):
 
 def test_softmax_regression_has_its_parameters():
     assert softmax_regression(60, 10).init(None)["weight"].size == 600  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("seeds", "advice"),
+    [(1, r"use fewer clients per round, a smaller batch or a smaller chunk$"), (2, "run fewer seeds")],
+)
+def test_advice_is_what_can_be_done(seeds, advice, monkeypatch):
+    """A single seed cannot be fewer."""
+    problem = classification(softmax_regression(2, 2), [(np.zeros((1, 2), np.float32), np.zeros(1, int))] * 100)
+    monkeypatch.setattr(memory, "device_memory", lambda: 1000)
+    with pytest.raises(fedtide.FedtideError, match=advice):
+        fedtide.simulate(problem, fedtide.availability.Always(100), fedtide.methods.fedavg(), rounds=1, seeds=seeds)

@@ -6,6 +6,7 @@ import fedtide
 from fedtide import methods, problems
 from fedtide.availability import Always, Phones
 from fedtide.errors import DoesNotFit, InvalidInput
+from fedtide.participation import Everyone, Subsample, UniformSample
 from fedtide.simulation import memory
 from fedtide.work import Epochs, Steps
 
@@ -86,3 +87,33 @@ def test_steps_are_counted_in_32_bits(blobs, chains):
         InvalidInput, match=r"^work\.count = 100000000: must be at most 97,612,893: a client has 22 mini"
     ):
         fedtide.simulate(blobs, chains, methods.fedavg(work=Epochs(10**8, 2)), rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("method", "wanted"),
+    [
+        (methods.fedavg(clients=50), 50),
+        (fedtide.compose(methods.fedavg(), participation=Subsample(Everyone(), 7)), 7),
+        (fedtide.compose(methods.ca_fed(), participation=UniformSample(7)), 7),
+    ],
+)
+def test_more_clients_per_round_than_there_are_are_refused(method, wanted):
+    problem, availability = problems.random_quadratic(clients=6), fedtide.availability.Bernoulli(0.5, clients=6)
+    with pytest.raises(InvalidInput, match=rf": clients = {wanted}: must be at most 6, the number of clients$"):
+        fedtide.simulate(problem, availability, method, rounds=1)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        methods.f3ast(),
+        methods.fedlaavg(),
+        methods.fedavg(clients=6),
+        methods.fedavg(clients=9, weights="with_replacement"),
+    ],
+)
+def test_defaults_and_draws_with_replacement_are_not(method):
+    """Nobody has chosen ten clients."""
+    fedtide.simulate(
+        problems.random_quadratic(clients=6), fedtide.availability.Bernoulli(0.5, clients=6), method, rounds=1
+    )

@@ -50,6 +50,7 @@ def simulate_on_ray(
     *,
     share: Share | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     progress: Progress | None = None,
     about: dict[str, Any] | None = None,
 ) -> Result:
@@ -60,6 +61,7 @@ def simulate_on_ray(
       out: a folder for records and checkpoints, on storage that all machines share.
       share: the resources of each task (default: one CPU; when resuming, as before).
       resume: continue from the checkpoints in `out`, with the blocks of the original run.
+      overwrite: replace the run that `out` holds, if any.
       progress: a function (label, rounds done, total rounds), called several times per second; an exception that it
         raises stops the tasks, whose checkpoints are kept.
       about: further entries of `Result.about`.
@@ -93,8 +95,8 @@ def simulate_on_ray(
                 if number == 0 or any(d is not None for d in done):
                     on_progress(label, of_all_seeds(blocks, (d or 0 for d in done)), config.run.rounds)
 
-        until_closed.enter_context(held(folder, resume))  # by the driver; workers end with it
-        first = submit(0, ray_tasks.prepare, spec, sharing, about or {}, resume)
+        until_closed.enter_context(held(folder, resume, overwrite))  # by the driver; workers end with it
+        first = submit(0, ray_tasks.prepare, spec, sharing, about or {}, resume, overwrite)
         (plan,) = _results(ray, [first], lambda results: report())
         facts = plan.facts
         if not (folder / "run.json").exists():

@@ -75,7 +75,7 @@ def _reports_errors(task: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @_reports_errors
-def prepare(spec: Spec, sharing: Sharing, about: dict[str, Any], resume: bool) -> PreparedRun:
+def prepare(spec: Spec, sharing: Sharing, about: dict[str, Any], resume: bool, overwrite: bool = False) -> PreparedRun:
     """Creates (or checks) the folder as a local run on this kind of hardware would."""
     setup, methods = _experiment(spec)
     setup = copy.copy(setup)
@@ -84,7 +84,7 @@ def prepare(spec: Spec, sharing: Sharing, about: dict[str, Any], resume: bool) -
     folder = Path(spec.out)
     if resume:
         _require_folder(folder)
-    facts = begin(folder, setup, methods, about, resume)
+    facts = begin(folder, setup, methods, about, resume, overwrite)
     write_sharing(folder, sharing)
     return PreparedRun(facts, setup.traces.most, jax.default_backend())
 

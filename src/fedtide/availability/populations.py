@@ -5,9 +5,11 @@ import numpy as np
 from fedtide.availability.base import count_clients
 from fedtide.availability.clusters import Clusters
 from fedtide.availability.markov import Markov, lowest_correlation
-from fedtide.errors import flag, require
+from fedtide.errors import flag, require, whole
+from fedtide.kinds import kinds_checked
 
 
+@kinds_checked
 def paper_population(
     clients: int = 100,
     gap: float = 0.4,
@@ -43,6 +45,7 @@ def paper_population(
     return Markov(pi, np.where(persistent, correlation, weak))
 
 
+@kinds_checked
 def spatial_population(clusters: int = 10, clients_per_cluster: int = 10) -> Clusters:
     """The clustered population of the CA-Fed paper: clients of a cluster are always available together.
 
@@ -52,8 +55,8 @@ def spatial_population(clusters: int = 10, clients_per_cluster: int = 10) -> Clu
     Reference: Rodio et al., "Federated learning under heterogeneous and correlated client availability",
     IEEE/ACM ToN 2024, Sec. V-B, paragraph e.
     """
-    require(clusters >= 2, "clusters", clusters, "2 or more")
-    require(clients_per_cluster >= 1, "clients_per_cluster", clients_per_cluster, "1 or more")
+    clusters = whole("clusters", clusters, 2, 1_000_000)
+    clients_per_cluster = whole("clients_per_cluster", clients_per_cluster, 1, 100_000_000 // clusters)
     cluster = np.arange(clusters)
     often = cluster < clusters / 2
     chains = Markov(np.where(often, 0.9, 0.1), np.where(often, 0.0, cluster / clusters))

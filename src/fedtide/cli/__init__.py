@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from fedtide.cli import data, deploy, fleet, preparing, reproducing, running, showing
+from fedtide.cli import data, deploy, fleet, listing, preparing, reproducing, running, showing
 from fedtide.cli.faults import BAD_INPUT, STOPPED
 
 _Usage: Any = typer.BadParameter.__base__  # click's UsageError; newer versions of typer include their own click
@@ -45,6 +45,7 @@ def fedtide(
       fedtide tune my.toml         tune learning rates: tuned/my/tuning.html
       fedtide theory my.toml       predict the result: theory/my.html
       fedtide run my.toml          run it: runs/my/report.html
+      fedtide list                 list your runs
       fedtide fleet                model your fleet from an availability log
       fedtide deploy               train on real clients, through Flower
       fedtide experiments          list the published results to reproduce
@@ -66,6 +67,7 @@ for command in (
     reproducing.reproduce,
 ):
     app.command()(command)
+app.command("list")(listing.list_runs)
 app.add_typer(data.app, name="data")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(deploy.app, name="deploy")

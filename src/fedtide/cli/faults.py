@@ -2,13 +2,13 @@
 
 import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NoReturn
 
 import typer
 
-from fedtide.errors import FedtideError
+from fedtide.errors import FedtideError, spelling
 
 BAD_INPUT = 2
 FAILED = 1
@@ -16,11 +16,19 @@ STOPPED = 130  # what shells report for Ctrl-C
 
 
 @contextmanager
-def explained(folder: Path | None = None, resume: str | None = None) -> Iterator[None]:
+def explained(
+    folder: Path | None = None, resume: str | None = None, context: typer.Context | None = None, **options: str
+) -> Iterator[None]:
     """Turns errors into one line on stderr. After Ctrl-C it names the command that resumes: that of the run in
-    `folder` if it has begun, otherwise `resume`."""
+    `folder` if it has begun, otherwise `resume`.
+
+    With the command's `context`, errors about arguments name the command's options of the same names, and the other
+    `options`, by their arguments: `columns="--column"`.
+    """
+    flags = {} if context is None else {p.name: p.opts[0] for p in context.command.params if p.opts[0].startswith("-")}
     try:
-        yield
+        with spelling(flags | options) if flags else nullcontext():
+            yield
     except FedtideError as error:
         _stop(f"error: {error}", BAD_INPUT)
     except KeyboardInterrupt:

@@ -102,7 +102,7 @@ def fit(
       name = "fleet"
       path = "my-fleet"
     """
-    with explained():
+    with explained(context=context, columns="--column", round_seconds="--round"):
         from fedtide import use_all_cores
         from fedtide.cli.progress import LabelledBars, interruptible
         from fedtide.fleet import advise, advised_length, read

@@ -28,9 +28,12 @@ def check(config: ConfigFile) -> None:
       fedtide check phones.toml
     """
     with explained():
+        from fedtide.cli.progress import announced
+
         table = columns("", "")
-        for name, text in _facts(config):
-            table.add_row(name, escape(text))
+        with announced("building the problem, which takes minutes with a million clients"):
+            for name, text in _facts(config):
+                table.add_row(name, escape(text))
         show(f"{escape(str(config))}: valid; fedtide run {escape(str(config))} would run:", "", table)
 
 

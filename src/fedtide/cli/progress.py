@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
@@ -40,12 +41,26 @@ class LabelledBars(bars.Bars):
 
 
 @contextmanager
-def interruptible(shown: "AbstractContextManager[Report]") -> "Iterator[Report]":
+def announced(what: str, after: float = 3.0) -> Iterator[None]:
+    """Prints what is being done if the block takes longer than this many seconds."""
+    timer = threading.Timer(after, typer.echo, (f"{what} …",), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def interruptible(shown: "AbstractContextManager[Report]", within: float | None = None) -> "Iterator[Report]":
     """Shows the bars and yields a function that updates them; after Ctrl-C its next call raises KeyboardInterrupt.
 
-    A second Ctrl-C ends the process immediately (the last checkpoint remains).
+    A second Ctrl-C ends the process immediately (the last checkpoint remains). With `within`, SIGTERM is treated as
+    Ctrl-C, and the process ends after that many seconds even if the function is not called before: for commands that
+    have written all that they keep.
     """
-    stopping = False
+    stopping, timers = False, []
 
     def remember(number: int, frame: FrameType | None) -> None:
         nonlocal stopping
@@ -53,6 +68,12 @@ def interruptible(shown: "AbstractContextManager[Report]") -> "Iterator[Report]"
             os._exit(STOPPED)
         stopping = True
         typer.echo("stopping after this segment (press Ctrl-C again to stop immediately)", err=True)
+        if within is not None:
+            typer.echo("what is finished has been kept; the same command continues from there", err=True)
+            timer = threading.Timer(within, os._exit, (STOPPED,))
+            timer.daemon = True
+            timer.start()
+            timers.append(timer)
 
     with shown as show:
 
@@ -61,8 +82,12 @@ def interruptible(shown: "AbstractContextManager[Report]") -> "Iterator[Report]"
             if stopping:
                 raise KeyboardInterrupt
 
-        before = signal.signal(signal.SIGINT, remember)
+        signals = [signal.SIGINT] if within is None else [signal.SIGINT, signal.SIGTERM]
+        before = {number: signal.signal(number, remember) for number in signals}
         try:
             yield progress
         finally:
-            signal.signal(signal.SIGINT, before)
+            for timer in timers:
+                timer.cancel()
+            for number, handler in before.items():
+                signal.signal(number, handler)

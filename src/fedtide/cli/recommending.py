@@ -1,6 +1,7 @@
 """The command `fleet recommend`."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,6 +63,9 @@ def recommend(
     page (the recommendation, the differences, the devices that would be served
     worst, and what would change the answer) and a configuration for fedtide run.
 
+    A recommendation that was stopped continues if the same command is run again:
+    finished trials and runs are kept in OUT/unfinished until it is written.
+
     \b
     Examples:
       fedtide fleet recommend phones
@@ -81,20 +85,29 @@ def recommend(
       name = "ca_fed"
       kappa_squared = 0.3
     """
-    with explained():
+    target = folder / "recommendation" if out is None else out
+    kept, command = target / "unfinished", command_line(context)
+    with explained(resume=command, context=context):
+        from fedtide import text as words
         from fedtide import use_all_cores
         from fedtide.cli.progress import LabelledBars, interruptible
         from fedtide.fleet.recommendation import Constraints
         from fedtide.fleet.recommendation import recommend as ask
+        from fedtide.fleet.recommendation.runs import RUNS, TRIALS
 
         if worth is not None:
             raise FedtideError("--worth: renamed; use --margin")
-        target = folder / "recommendation" if out is None else out
         if target.exists() and not target.is_dir():
             raise FedtideError(f"{target}: exists and is not a folder; choose another --out")
         check(target)
         use_all_cores()
-        with interruptible(LabelledBars("rounds")) as progress:
+        if kept.is_dir():
+            trials, runs = (
+                sum(1 for _ in kept.glob(what)) for what in (f"{TRIALS}/*.safetensors", f"{RUNS}/*/run.json")
+            )
+            done = f"{words.count(trials, 'trial')} and {words.count(runs, 'run')}"
+            typer.echo(f"continuing: {done} have been kept in {kept}", err=True)
+        with interruptible(LabelledBars("rounds"), within=2.0) as progress:
             recommendation = ask(
                 folder,
                 problem=problem,
@@ -108,10 +121,12 @@ def recommend(
                 trials=trials,
                 seeds=seeds,
                 progress=progress,
-                command=command_line(context),
+                command=command,
+                kept=kept,
             )
         with made(target) as partial:  # not earlier: a second Ctrl-C ends the process without cleaning up
             recommendation.save(partial)
+        shutil.rmtree(kept, ignore_errors=True)
         _tell(recommendation, target)
 
 

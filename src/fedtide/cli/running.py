@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 Place = Literal["local", "ray"]
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace the run that the folder holds.")]
 Folder = Annotated[Path, Argument(metavar="DIR", help="Folder of a run.")]
 
 
@@ -27,6 +28,7 @@ def demo(
     rounds: Annotated[int, Option(help="Number of rounds.")] = 200,
     seeds: Annotated[int, Option(help="Number of seeds.")] = 10,
     out: Annotated[Path, Option(help="Folder for the results; must be new or empty.")] = Path("fedtide-demo"),
+    overwrite: Overwrite = False,
 ) -> None:
     """Compare six methods under intermittent client availability. Needs no configuration.
 
@@ -40,13 +42,14 @@ def demo(
         from fedtide.experiments import demo as packaged
 
         command = command_line(context, rounds=rounds, seeds=seeds, out=out)
-        _start(adjusted(packaged(), rounds=rounds, seeds=seeds), out, command)
+        _start(adjusted(packaged(), rounds=rounds, seeds=seeds), out, command, overwrite=overwrite)
 
 
 def run(
     context: typer.Context,
     config: ConfigFile,
     out: NewFolder = None,
+    overwrite: Overwrite = False,
     on: Annotated[Place, Option(help="Where to compute: in this process or on a Ray cluster.")] = "local",
     seeds_per_task: Annotated[
         int | None,
@@ -57,6 +60,8 @@ def run(
 ) -> None:
     """Run a configuration, and write its records and report (by default to runs/NAME for NAME.toml).
 
+    The tuned configuration tuned/NAME/tuned.toml is run in runs/NAME-tuned.
+
     With --on ray, methods and blocks of seeds are distributed over the cluster at
     RAY_ADDRESS or, if it is not set, over the cores of this machine. The records
     equal those of a local run. All machines must share the folder of the results.
@@ -65,6 +70,7 @@ def run(
     Examples:
       fedtide run phones.toml
       fedtide run phones.toml --out /data/phones-long
+      fedtide run phones.toml --overwrite
       fedtide run phones.toml --on ray
     \b
     A minimal configuration:
@@ -77,7 +83,7 @@ def run(
       \\[\\[methods]]
       name = "fedavg"
     """
-    folder = Path("runs") / config.stem if out is None else out
+    folder = Path("runs") / _name(config) if out is None else out
     with explained(folder):
         from fedtide.experiments import load
 
@@ -90,7 +96,7 @@ def run(
             from fedtide.adapters.ray import Share
 
             share = Share(**given)
-        _start(load(config), folder, command_line(context, out=folder), on, share)
+        _start(load(config), folder, command_line(context, out=folder), on, share, overwrite)
 
 
 def resume(
@@ -145,19 +151,35 @@ def report(
         _finish(Result.load(folder), folder, baseline)
 
 
-def _start(config: "Config", folder: Path, command: str, on: Place = "local", share: "Share | None" = None) -> None:
-    known = (folder / "run.json").is_file()
-    require_vacant(folder, f", or resume with: fedtide resume {folder}" if known else "")
+def _name(config: Path) -> str:
+    """The name of a configuration: that of its file; of one that `fedtide tune` wrote, that of its folder, too."""
+    return f"{config.resolve().parent.name}-tuned" if config.name == "tuned.toml" else config.stem
+
+
+def _start(
+    config: "Config", folder: Path, command: str, on: Place = "local", share: "Share | None" = None,
+    overwrite: bool = False,
+) -> None:  # fmt: skip
+    if not overwrite:
+        known = (folder / "run.json").is_file()
+        other = f", resume with: fedtide resume {folder}, or replace it with --overwrite"
+        require_vacant(folder, other if known else "")
     about = {"command": command, "folder": str(config.origin.folder.resolve())}
-    _finish(_simulate(config, folder, about, resume=False, on=on, share=share), folder)
+    _finish(_simulate(config, folder, about, resume=False, on=on, share=share, overwrite=overwrite), folder)
 
 
 def _simulate(
-    config: "Config", folder: Path, about: dict[str, Any], resume: bool, on: Place, share: "Share | None" = None
+    config: "Config",
+    folder: Path,
+    about: dict[str, Any],
+    resume: bool,
+    on: Place,
+    share: "Share | None" = None,
+    overwrite: bool = False,
 ) -> "Result":
     """Runs in this process or on Ray; `share` is the share of a Ray task."""
     from fedtide import simulate, use_all_cores
-    from fedtide.cli.progress import interruptible
+    from fedtide.cli.progress import announced, interruptible
     from fedtide.experiments import build
     from fedtide.simulation.bars import RoundsProgress
     from fedtide.simulation.cores import use_no_accelerator
@@ -166,7 +188,8 @@ def _simulate(
         use_no_accelerator()
     else:
         use_all_cores()
-    experiment = build(config)
+    with announced("building the problem, which takes minutes with a million clients"):
+        experiment = build(config)
     about = {
         **about,
         "title": config.title or folder.name,
@@ -180,16 +203,18 @@ def _simulate(
         if on == "ray":
             from fedtide.adapters.ray import simulate_on_ray
 
-            return simulate_on_ray(config, folder, share=share, resume=resume, progress=progress, about=about)
+            options = {"resume": resume, "overwrite": overwrite, "progress": progress, "about": about}
+            return simulate_on_ray(config, folder, share=share, **options)
         parts = experiment.problem, experiment.availability, experiment.methods
-        return simulate(*parts, **experiment.options, out=folder, resume=resume, progress=progress, about=about)
+        options = {"resume": resume, "overwrite": overwrite, "progress": progress, "about": about}
+        return simulate(*parts, **experiment.options, out=folder, **options)
 
 
 def _finish(result: "Result", folder: Path, baseline: str | None = None) -> None:
     """Writes the report; prints the table, the warnings, the result in words and the path of the report."""
     from rich.console import Console
 
-    from fedtide.report.answer import answer
+    from fedtide.report.answer import answer, excluded_shares
     from fedtide.report.table import rich_table
     from fedtide.summaries import per_seed
 
@@ -198,5 +223,7 @@ def _finish(result: "Result", folder: Path, baseline: str | None = None) -> None
     Console(highlight=False).print(rich_table(summary))
     for warning in result.about["warnings"]:
         typer.echo(f"warning: {warning}", err=True)
-    typer.echo(answer(summary, per_seed(result.rounds)).striptags())
+    typer.echo(
+        answer(summary, per_seed(result.rounds), excluded=excluded_shares(result.rounds, result.about)).striptags()
+    )
     typer.echo(f"Report: {page}")

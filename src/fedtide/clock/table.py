@@ -8,8 +8,10 @@ import numpy as np
 from fedtide.clock.devices import NUMBERS, Devices
 from fedtide.clock.jitter import Jitter, Steady
 from fedtide.errors import FedtideError, did_you_mean
+from fedtide.kinds import kinds_checked
 
 
+@kinds_checked
 def device_table(path: Path, jitter: Jitter = Steady()) -> Devices:
     """Devices from a CSV or Parquet file with one row per client, in the order of the clients.
 

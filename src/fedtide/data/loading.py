@@ -14,6 +14,7 @@ from fedtide.data.base import Arrays, DataSet, wrong
 from fedtide.data.catalogue import CATALOGUE, DataSpec, Form
 from fedtide.data.places import Folders, places
 from fedtide.errors import FedtideError, did_you_mean
+from fedtide.kinds import kinds_checked
 from fedtide.text import listed
 
 _BEGINNING = 10  # first labels, which distinguish data sets with equal names and sizes of files
@@ -41,6 +42,7 @@ class Location(NamedTuple):
         return tuple((status.st_mtime_ns, status.st_size) for status in map(os.stat, files))
 
 
+@kinds_checked
 def load(name: str, folder: Folders = None) -> DataSet:
     """The data set of this name, from files on this machine.
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from fedtide.kinds import kinds_checked
+
 VARIABLE = "FEDTIDE_DATA"
 
 
@@ -26,6 +28,7 @@ Folders = Path | str | Iterable[Path | str] | None
 """One folder, several, or none."""
 
 
+@kinds_checked
 def places(given: Folders = None) -> list[DataFolder]:
     """The folders in order, each once."""
     folders = [] if given is None else [given] if isinstance(given, str | os.PathLike) else list(given)

@@ -15,6 +15,7 @@ from jax import Array
 from fedtide import (
     aggregation,
     availability,
+    data,
     estimators,
     methods,
     participation,
@@ -33,6 +34,7 @@ from fedtide.errors import FedtideError
 from fedtide.experiments.arguments import Build, Context, call, is_file, named, parameters, plain
 from fedtide.experiments.config import Config, LocalTable, MethodChoice, validated
 from fedtide.experiments.place import Place
+from fedtide.kinds import kinds_checked
 from fedtide.methods import Method
 from fedtide.partitioners import Partitioner
 from fedtide.partitioners.base import deferred
@@ -49,6 +51,7 @@ class Experiment(NamedTuple):
     options: dict[str, Any]
 
 
+@kinds_checked
 def build(config: Config, problem: types.Problem | None = None) -> Experiment:
     """Builds an experiment from its configuration, on another problem if one is given. Invalid input raises a one-line
     error with its path."""
@@ -89,6 +92,10 @@ def named_method(table: dict[str, Any], local: dict[str, Any], sizes: Any, place
 
 def named_problem(table: dict[str, Any], place: Place, folder: Path = Path()) -> types.Problem:
     """The problem of a table; for configurations that are not files."""
+    name = table.get("name")
+    if name in data.CATALOGUE and name not in problems.CATALOGUE:
+        message = f'\'{name}\' is a data set; write name = "images" and data = "{name}"'
+        raise place.key("problem").key("name").error(message)
     return named(table, _builders(problems.CATALOGUE), place.key("problem"), Context(folder, _kinds()))
 
 
@@ -132,11 +139,13 @@ def _located(table: dict[str, Any], catalogue: dict[str, Build], folder: Path) -
     return absolute
 
 
+@kinds_checked
 def settings(build: Build) -> dict[str, inspect.Parameter]:
     """The arguments of a builder that a configuration can set, with their types and defaults."""
     return parameters(build, Context(kinds=_kinds()))
 
 
+@kinds_checked
 def as_written(value: Any) -> Any:
     """A value as in a configuration: arrays as lists, a part as a table with its name."""
     if isinstance(value, dict):

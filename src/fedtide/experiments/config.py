@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraint
 
 from fedtide.errors import did_you_mean
 from fedtide.experiments.place import Place
+from fedtide.kinds import kinds_checked
 from fedtide.simulation.setup import MOST_ROUNDS, MOST_SEEDS
 from fedtide.tomls import dumps
 
@@ -150,12 +151,14 @@ class Config(Table):
         return self._origin
 
 
+@kinds_checked
 def load(path: str | Path) -> Config:
     """The configuration in a TOML file."""
     path = Path(path)
     return loads(read(path), source=str(path), folder=path.parent)
 
 
+@kinds_checked
 def loads(text: str, source: str = "configuration", folder: str | Path = ".") -> Config:
     """The configuration in a TOML text."""
     return from_tables(parsed(text, Place(source)), source, folder, text)
@@ -223,6 +226,7 @@ def demo() -> Config:
     return loads(resources.files("fedtide.experiments").joinpath("demo.toml").read_text("utf-8"), "demo.toml")
 
 
+@kinds_checked
 def adjusted(config: Config, **run: Any) -> Config:
     """The configuration with other values in its [run] table, and the corresponding text."""
     changed = {key: value for key, value in run.items() if value != getattr(config.run, key)}

@@ -12,6 +12,7 @@ from fedtide.fleet.log import Log
 from fedtide.fleet.reading.spans import spans_of, window_of
 from fedtide.fleet.rounds import discretise
 from fedtide.fleet.slots import AWAY, HERE, state_runs
+from fedtide.kinds import kinds_checked
 from fedtide.text import decimal, duration
 
 LENGTHS = (60, 120, 300, 600, 900, 1800, 3600, 7200)  # seconds
@@ -20,6 +21,7 @@ _ENOUGH = 200  # rounds: λ of a chain with π = ½ is then known to about ±0.1
 _STAY = 0.9
 
 
+@kinds_checked
 def advise(log: Log, lengths: Sequence[int] = LENGTHS) -> pl.DataFrame:
     """One row per round length (seconds), computed from the log; for large logs from a random sample of devices.
 
@@ -38,6 +40,7 @@ def advise(log: Log, lengths: Sequence[int] = LENGTHS) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
+@kinds_checked
 def advised_length(table: pl.DataFrame) -> int:
     """The recommended round length (seconds): the longest in which 90 % of the devices that begin a round complete it.
 
@@ -49,6 +52,7 @@ def advised_length(table: pl.DataFrame) -> int:
     return good[-1] if good else rows[0]["round_seconds"]
 
 
+@kinds_checked
 def advice_in_words(table: pl.DataFrame) -> list[str]:
     """The table of `advise` in a few sentences."""
     rows = table.sort("round_seconds").to_dicts()

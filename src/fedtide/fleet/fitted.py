@@ -15,6 +15,7 @@ from fedtide.files import write_text
 from fedtide.fleet import Diagnosis, Fleet, FleetModel, Log, advise, diagnose, discretise, fit, load_model, resemble
 from fedtide.fleet.diagnosis.findings import plain
 from fedtide.fleet.storage import TOML
+from fedtide.kinds import kinds_checked
 
 GENERATED = 99
 """Number of generated fleets that are compared with the record."""
@@ -77,6 +78,7 @@ class FittedFleet(NamedTuple):
         return f"FittedFleet({self.model!r}; {len(self.diagnosis.findings)} findings)"
 
 
+@kinds_checked
 def fit_fleet(
     log: Log, round_seconds: int, *, simulated: int = 199, seed: int = 0, progress: Progress | None = None
 ) -> FittedFleet:

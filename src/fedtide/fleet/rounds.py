@@ -7,10 +7,12 @@ from fedtide.fleet.log import Log
 from fedtide.fleet.reading.spans import spans_of
 from fedtide.fleet.reading.tally import lasting
 from fedtide.fleet.slots import UNKNOWN, Slots
+from fedtide.kinds import kinds_checked
 
 MOST = 2 * 10**9  # entries of a matrix, bytes
 
 
+@kinds_checked
 def discretise(log: Log, round_seconds: int) -> Slots:
     """The log at the beginning of each round: 1 where an interval of the device covers it, 0 where it was
     observed and unavailable, −1 where it was not observed.

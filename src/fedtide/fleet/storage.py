@@ -16,6 +16,7 @@ from fedtide.fleet.diagnosis.findings import named
 from fedtide.fleet.log import Account, Issue
 from fedtide.fleet.model import HABIT, Cluster, Distribution, FleetModel, Habits, Lengths, Profile
 from fedtide.fleet.process.waves import FURTHEST, HARMONICS
+from fedtide.kinds import kinds_checked
 from fedtide.tomls import dumps
 
 TOML, DEVICES = "fleet.toml", "devices.parquet"
@@ -37,6 +38,7 @@ def save_model(model: FleetModel, folder: Path | str) -> Path:
     return folder / TOML
 
 
+@kinds_checked
 def load_model(path: Path | str) -> FleetModel:
     """The model of a folder (or of the TOML in it), checked: a person may have edited the TOML."""
     path = Path(path)

@@ -9,6 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 from fedtide.catalogue import Catalogue, Entry
 from fedtide.errors import InvalidInput, check_kind, check_one_of
+from fedtide.kinds import kinds_checked
 from fedtide.types import Aggregation, Estimator, Participation, Server, Solver, part
 
 KINDS = ("estimator", "participation", "solver", "aggregation", "server")
@@ -202,7 +203,8 @@ def method(*, title: str, facts: Facts, bibtex: str, purpose: Purpose = "others"
     Arguments with the same meaning in all methods are added to the docstring's `Args:` where it does not explain them.
     """
 
-    def enter(build: Builder) -> Builder:
+    def enter(written: Builder) -> Builder:
+        build: Any = kinds_checked(written)
         entry = CATALOGUE.add(MethodEntry(build.__name__, build, title, facts, inspect.cleandoc(bibtex), purpose))
         known = _OF_ALL | entry.explained
         own = {argument: text for argument, text in entry.explained.items() if argument not in entry.defaults}
@@ -235,6 +237,7 @@ def title_of(method: Method) -> str:
     return f"{title} with {', '.join(method.replaced)}" if method.replaced else title
 
 
+@kinds_checked
 def compose(base: Method, **parts: Any) -> Method:
     """The method `base` with some parts replaced: `compose(ca_fed(), solver=Proximal(mu=0.1))`.
 

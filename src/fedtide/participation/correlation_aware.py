@@ -9,6 +9,7 @@ from jax import Array
 
 from fedtide.declared import CaFed, Weighting
 from fedtide.errors import check_one_of, flag, number, require
+from fedtide.kinds import kinds_checked
 from fedtide.participation.base import Policy
 from fedtide.types import Decision, Observation, Population, QueriedLosses, derived, part
 
@@ -106,6 +107,7 @@ class CorrelationAware(Policy):
         return Losses(optimum, loss, known)
 
 
+@kinds_checked
 def correlation_aware_weights(
     importance: np.ndarray,
     availability: np.ndarray,

@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedtide.errors import require
+from fedtide.errors import InvalidInput, require
+from fedtide.kinds import kinds_checked_class
 
 
+@kinds_checked_class
 class Partition(list[np.ndarray]):
     """One array of sample numbers per client, no sample twice. `notes` state deviations from the requested split."""
 
@@ -43,7 +45,10 @@ def deferred(function: Callable[..., Any], *later: str) -> Callable[..., Callabl
 
 def checked(labels: Any, clients: int, seed: int) -> np.ndarray:
     """The labels as an array, after checks of these arguments."""
-    labels = np.asarray(labels)
+    try:
+        labels = np.asarray(labels)
+    except ValueError:
+        raise InvalidInput("labels", labels, "one label for each sample") from None
     require(labels.ndim == 1 and labels.size > 0, "shape of labels", labels.shape, "(samples,), one or more")
     require(clients >= 1, "clients", clients, "1 or more")
     require(seed >= 0, "seed", seed, "0 or more")

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.base import Partition, check_concentration, checked
 from fedtide.partitioners.dirichlet import mixed
 
 
+@kinds_checked
 def clustered(
     labels: Any,
     clients: int,

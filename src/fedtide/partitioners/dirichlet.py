@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.base import Partition, check_concentration, checked, empty_note, in_numbers, shares
 
 
+@kinds_checked
 def dirichlet(
     labels: Any, clients: int, concentration: float, *, smallest: int = 1, equal: bool = False, seed: int = 0
 ) -> Partition:
@@ -40,8 +42,8 @@ def dirichlet(
 
 def check_smallest(labels: np.ndarray, clients: int, smallest: int) -> None:
     require(smallest >= 0, "smallest", smallest, "0 or more")
-    require(clients * smallest <= len(labels), "smallest", smallest, f"at most {len(labels) // clients}: "
-            f"{clients} clients share {len(labels)} samples")  # fmt: skip
+    each = f"{len(labels)} samples, {smallest} or more for each client (smallest)"
+    require(clients * smallest <= len(labels), "clients", clients, f"at most {len(labels) // max(smallest, 1)}: {each}")
 
 
 def split(rng: np.random.Generator, labels: np.ndarray, clients: int, concentration: float, smallest: int) -> Partition:

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.base import Partition, checked
 
 
+@kinds_checked
 def iid(labels: Any, clients: int, *, seed: int = 0) -> Partition:
     """Splits the samples over clients at random, independent of labels, as evenly as possible.
 

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.base import Partition, checked, empty_note, in_numbers
 
 
+@kinds_checked
 def label_skew(labels: Any, clients: int, classes: int = 2, *, seed: int = 0) -> Partition:
     """Gives each client samples of `classes` classes only, each class split evenly among the clients that have it.
 

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.base import Partition, checked, rounded
 from fedtide.partitioners.dirichlet import check_smallest, filled
 
 
+@kinds_checked
 def power_law(
     labels: Any, clients: int, exponent: float = 1.0, *, shuffled: bool = False, smallest: int = 1, seed: int = 0
 ) -> Partition:

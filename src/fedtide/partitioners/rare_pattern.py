@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.base import Partition, checked, in_numbers
 
 
+@kinds_checked
 def rare_pattern(
     labels: Any, clients: int, pattern: tuple[int, ...] = (8, 9), rare: int = 3, *, seed: int = 0
 ) -> Partition:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedtide.errors import FedtideError, InvalidInput, one_of, require
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.base import Partition, check_concentration, checked, rounded
 from fedtide.partitioners.dirichlet import check_smallest, split
 
@@ -17,6 +18,7 @@ GROUPS: dict[str, tuple[tuple[int, ...], ...]] = {
 """The published groups of classes, by data set."""
 
 
+@kinds_checked
 def super_clusters(
     labels: Any,
     clients: int,

@@ -1,6 +1,8 @@
 """Problems: clients' data, a model and a loss."""
 
+from fedtide import data
 from fedtide.catalogue import Catalogue, Entry
+from fedtide.errors import InvalidInput
 from fedtide.problems.blobs import blobs
 from fedtide.problems.classification import Classification, ModelBuilder, Samples, classification
 from fedtide.problems.digits import digits
@@ -17,7 +19,14 @@ CATALOGUE: Catalogue[Entry[Problem]] = Catalogue(
     *(Entry(b.__name__, b) for b in (synthetic_leaf, synthetic_clustered, blobs, digits, images)),
 )
 """The problems by their names in configurations; all their arguments have defaults."""
-find = CATALOGUE.find
+
+
+def find(name: str) -> Entry[Problem]:
+    """The problem of that name; `FedtideError` with the nearest names if there is none."""
+    if isinstance(name, str) and name not in CATALOGUE and name in data.CATALOGUE:
+        raise InvalidInput("problem", name, f'"images", with data = "{name}" for this data set')
+    return CATALOGUE.find(name)
+
 
 __all__ = [
     "CATALOGUE",

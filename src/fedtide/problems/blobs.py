@@ -8,7 +8,8 @@ import jax
 import numpy as np
 from jax import Array
 
-from fedtide.errors import check_one_of, require
+from fedtide.errors import check_one_of, require, whole
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.rare_pattern import rare_pattern
 from fedtide.problems.classification import Classification, ModelBuilder, classification
 from fedtide.problems.images import dealt
@@ -21,6 +22,7 @@ Case = Literal["three_users", "four_classes", "thirty_users"]
 _SPREAD, _HIDDEN = 0.1, 64
 
 
+@kinds_checked
 def blobs(
     case: Case = "three_users",
     seed: int = 0,
@@ -50,7 +52,7 @@ def blobs(
     """
     check_one_of("case", case, Case)
     require(seed >= 0, "seed", seed, "0 or more")
-    require(points >= 10, "points", points, "10 or more of each class")
+    points = whole("points", points, 10, 100_000_000)
     require(not (published and model is not None), "model", model, "left out where published = True, which has its own")
     last = [(3.0, 1.5), (2.0, 0.5)] if case == "four_classes" else [(2.3, 1.5)]
     centres = np.array([(1.0, 1.0), (2.0, 3.0), *last])

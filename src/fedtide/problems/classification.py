@@ -12,6 +12,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from fedtide.errors import FedtideError, require
+from fedtide.kinds import kinds_checked
 from fedtide.minimise import minimiser
 from fedtide.problems.importance import Importance, target_importance
 from fedtide.problems.models import Model
@@ -198,6 +199,7 @@ class Classification:
         return jnp.where(of_class, correct, 0).sum(axis=1) / of_class.sum(axis=1)
 
 
+@kinds_checked
 def classification(
     model: Model | tuple[Callable[[Array], Params], Callable[[Params, Array], Array]],
     train: Data | Samples,

@@ -3,12 +3,14 @@
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.dirichlet import dirichlet
 from fedtide.problems.classification import Classification, classification
 from fedtide.problems.importance import Importance
 from fedtide.problems.models import Model, softmax_regression
 
 
+@kinds_checked
 def digits(
     clients: int = 20,
     concentration: float = 0.3,

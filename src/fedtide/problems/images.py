@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.partitioners.base import Partitioner, rounded
 from fedtide.partitioners.dirichlet import dirichlet
 from fedtide.problems.classification import Classification, ModelBuilder, classification, taken
@@ -15,6 +16,7 @@ from fedtide.problems.models import softmax_regression
 log = logging.getLogger("fedtide")
 
 
+@kinds_checked
 def images(
     data: str = "digits",
     clients: int = 20,

@@ -7,6 +7,7 @@ import numpy as np
 from jax import Array
 
 from fedtide.errors import floats, require, whole
+from fedtide.kinds import kinds_checked
 from fedtide.problems.importance import Importance, target_importance
 from fedtide.problems.limits import MOST_CLIENTS, refuse_large
 from fedtide.types import Evaluation, part
@@ -71,6 +72,7 @@ class Quadratic:
         return 0.5 * jnp.einsum("ki,kij,kj->k", offset, jnp.asarray(self.hessians)[client], offset)
 
 
+@kinds_checked
 def quadratic(
     hessians: Any,
     centres: Any,
@@ -106,6 +108,7 @@ def quadratic(
     return Quadratic(h, c, z, target_importance(importance, np.full(clients, z.shape[1])), w)
 
 
+@kinds_checked
 def random_quadratic(
     clients: int = 20,
     dimension: int = 10,

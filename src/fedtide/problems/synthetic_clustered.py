@@ -3,12 +3,14 @@
 import numpy as np
 
 from fedtide.errors import require, whole
+from fedtide.kinds import kinds_checked
 from fedtide.problems.classification import Classification, classification
 from fedtide.problems.importance import Importance
 from fedtide.problems.limits import MOST_CLIENTS, refuse_large
 from fedtide.problems.models import softmax_regression
 
 
+@kinds_checked
 def synthetic_clustered(
     clients: int = 24,
     heterogeneity: float = 0.2,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedtide.errors import flag, require, whole
+from fedtide.kinds import kinds_checked
 from fedtide.problems.classification import Classification, classification
 from fedtide.problems.importance import Importance
 from fedtide.problems.limits import MOST_CLIENTS, refuse_large
@@ -11,6 +12,7 @@ from fedtide.problems.models import softmax_regression
 _MEAN = 453  # samples of a client: e⁶ + 50
 
 
+@kinds_checked
 def synthetic_leaf(
     gamma: float = 0.5,
     delta: float = 0.5,

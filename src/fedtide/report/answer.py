@@ -1,6 +1,6 @@
 """The result of a run in words: which method ends best, by how much, and which clients it serves worst."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -17,11 +17,13 @@ def answer(
     seeds: pl.DataFrame,
     classes: pl.DataFrame | None = None,
     fleet: RecordedClients | None = None,
+    excluded: Mapping[str, float] | None = None,
 ) -> Markup:
     """Which method ends best, by how much, which others are not significantly different, and which clients it serves
     worst.
 
-    `seeds` is the table of `summaries.per_seed`, `classes` that of `classes.class_accuracy`.
+    `seeds` is the table of `summaries.per_seed`, `classes` that of `classes.class_accuracy`, `excluded` the result of
+    `excluded_shares`.
     """
     rows = {row["method"]: row for row in summary.iter_rows(named=True) if row["final"] is not None}
     if not rows:
@@ -41,10 +43,31 @@ def answer(
     sentences += _compared(kind, ranked, base, seeds)
     if kind == "accuracy":
         sentences += _served(best, rows, base, classes, fleet)
+    sentences += [_exclusion(method, share) for method, share in (excluded or {}).items()]
     for row in summary.filter(pl.col("diverged") > 0).iter_rows(named=True):
         lost = f"{row['diverged']} of {count(row['diverged'] + row['seeds'], 'seed')}"
         sentences.append(Markup("{} of {} diverged and are excluded.").format(lost, clean(row["method"])))
     return Markup(" ").join(sentences)
+
+
+def excluded_shares(rounds: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, float]:
+    """The share of the available clients, over all rounds and seeds, that a correlation-aware method did not invite.
+
+    Only of methods that invite everyone whom they do not exclude, which is seen from their settings.
+    """
+    settings = {method["label"]: method.get("settings", {}) for method in about.get("methods", [])}
+    aware = [label for label, own in settings.items() if own.get("participation") == "CorrelationAware"]
+    counts = rounds.filter(pl.col("method").is_in(aware)).group_by("method", maintain_order=True)
+    sums = counts.agg(pl.col("available", "invited").sum())
+    return {method: 1 - invited / available for method, available, invited in sums.iter_rows() if available}
+
+
+def _exclusion(method: str, share: float) -> Markup:
+    if share:
+        part = percent(share) if share >= 0.0005 else "less than 0.1%"
+        return Markup("{} excluded {} of the available clients, over all rounds.").format(clean(method), part)
+    told = "{} excluded nobody: it invited every available client in every round, as Unbiased does."
+    return Markup(told).format(clean(method))
 
 
 def _compared(kind: Metric, ranked: Sequence[str], base: str, seeds: pl.DataFrame) -> list[Markup]:

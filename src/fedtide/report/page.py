@@ -10,7 +10,7 @@ import polars as pl
 from fedtide import summaries
 from fedtide import text as words
 from fedtide.files import write_text
-from fedtide.report.answer import answer
+from fedtide.report.answer import answer, excluded_shares
 from fedtide.report.classes import by_class, class_accuracy, importance
 from fedtide.report.clients import fleet
 from fedtide.report.curves import learning, objective
@@ -52,7 +52,7 @@ def render(
         about=about,
         title=words.clean(about.get("title") or "Comparison of methods"),
         meta=_meta(rounds, about, len(methods), seeds["seed"].n_unique()),
-        answer=answer(summary, seeds, classes, kinds),
+        answer=answer(summary, seeds, classes, kinds, excluded_shares(rounds, about)),
         figures=pictures,
         recorded=kept is not None,
         finished=kinds is not None,

@@ -30,6 +30,16 @@ from fedtide.types import (
 )
 
 
+def begin(part: Any, *arguments: Any) -> Any:
+    """`init` of any part. A PRNG key cannot be part of the state: it cannot be stored in a checkpoint."""
+    state = part.init(*arguments)
+    for leaf in jax.tree.leaves(state):
+        if jnp.issubdtype(jnp.result_type(leaf), jax.dtypes.prng_key):
+            instead = "use the random numbers of a stream, such as observation.stream, in place of keys"
+            raise FedtideError(f"{type(part).__name__}.init: the state holds a PRNG key; {instead}")
+    return state
+
+
 def update(estimator: Estimator, state: State, available: Array) -> tuple[Estimate, State]:
     """`Estimator.update`."""
     call = _Call(estimator, "update")

@@ -16,25 +16,28 @@ from fedtide.simulation import describe
 from fedtide.simulation.blocks import blocks_of, pieces, place_of, refuse_strays
 from fedtide.simulation.models import layout_of
 from fedtide.simulation.records import no_clients
-from fedtide.simulation.result import FILES, Result, read_about, write_about
+from fedtide.simulation.result import FILES, Result, importance_digest, read_about, write_about
 from fedtide.simulation.run import divergence
 from fedtide.simulation.setup import Setup
 
 if TYPE_CHECKING:
     import polars
 
-_SAME = ("seeds", "rounds", "evaluate_every", "history", "record_clients", "problem", "importance", "methods", "clock")
+_SAME = ("seeds", "rounds", "evaluate_every", "history", "record_clients", "problem", "methods", "clock")
+_OF_A_RUN = {*FILES, "report.html", "checkpoints", "fedtide.lock"}
 _KEPT = "the checkpoints are kept"
 
 
 @contextmanager
-def held(folder: Path | None, resume: bool) -> Iterator[None]:
+def held(folder: Path | None, resume: bool, overwrite: bool = False) -> Iterator[None]:
     """Locks a run's folder for this process. Nothing is changed if the run cannot begin or resume."""
     if folder is None:
         yield
         return
     if resume:
         read_about(folder)
+    elif overwrite:
+        _refuse_foreign(folder)
     else:
         _refuse_occupied(folder)
     with alone(folder, "another run is using it"):
@@ -42,9 +45,13 @@ def held(folder: Path | None, resume: bool) -> Iterator[None]:
 
 
 def begin(
-    folder: Path | None, setup: Setup, methods: Mapping[str, Method], about: Mapping[str, Any], resume: bool
-) -> dict[str, Any]:
-    """The description of a run, written to its folder, which must be held, or checked to be the one stored there."""
+    folder: Path | None, setup: Setup, methods: Mapping[str, Method], about: Mapping[str, Any], resume: bool,
+    overwrite: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """The description of a run, written to its folder, which must be held, or checked to be the one stored there.
+
+    With `overwrite` the run that the folder holds is removed, but only once nothing can refuse the new one.
+    """
     facts = _facts(setup, methods, about)
     before: dict[str, Any] = {}
     if folder is not None and resume:
@@ -59,6 +66,10 @@ def begin(
     facts["memory"] = {label: setup.memory(method, chunks[label]).total for label, method in methods.items()}
     facts["seconds"], facts["stopped"] = before.get("seconds", 0.0), before.get("stopped", {})
     if folder is not None and not resume:
+        if overwrite:
+            for label, method in methods.items():
+                setup.fitting(label, method, chunks[label])
+            _remove_run(folder)
         _refuse_occupied(folder)  # again: another run may have used it in the meantime
         remove_partial(folder)
         write_about(folder, facts)
@@ -108,6 +119,8 @@ def _before(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     if before["finished"]:
         remove_checkpoints(folder)
         raise FedtideError(f"{folder}: this run has finished; there is nothing to resume")
+    if importance_digest(before) != importance_digest(facts):
+        raise CheckpointError(f"{folder}: belongs to another run: the importance of its clients differs")
     for key in _SAME:
         if before.get(key) != facts.get(key):
             change = f"{key} was {before.get(key)!r:.60}, is {facts.get(key)!r:.60}"
@@ -132,6 +145,26 @@ def _before(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
 def _refuse_occupied(folder: Path) -> None:
     if not vacant(folder):
         raise FedtideError(f"{folder}: exists and is not empty; choose another folder, or resume the run in it")
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Raises `FedtideError` if a folder holds anything that no run has written."""
+    if vacant(folder):
+        return
+    if not folder.is_dir():
+        raise FedtideError(f"{folder}: not a folder; choose another")
+    foreign = [path.name for path in folder.iterdir() if path.name not in _OF_A_RUN and not path.match(".*.partial")]
+    if foreign or not (folder / "run.json").is_file():
+        reason = f"it contains {min(foreign)}" if foreign else "it has no run.json"
+        raise FedtideError(f"{folder}: not overwritten: {reason}, and is not only the folder of a run")
+
+
+def _remove_run(folder: Path) -> None:
+    """Empties a run's folder. `run.json` is removed last: until then another attempt recognises the folder."""
+    remove_partial(folder)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    for name in ("report.html", *FILES):
+        (folder / name).unlink(missing_ok=True)
 
 
 def close_folder(folder: Path, facts: dict[str, Any], models: dict[str, np.ndarray]) -> Result:

@@ -48,11 +48,11 @@ def initial(method: Method, population: Population, w: Array) -> Carry:
     """The state before round 0, of which w [d] is the model."""
     return Carry(
         w,
-        method.estimator.init(population),
-        method.participation.init(population),
-        method.solver.init(population, w),
-        method.aggregation.init(population, len(w)),
-        method.server.init(w),
+        calls.begin(method.estimator, population),
+        calls.begin(method.participation, population),
+        calls.begin(method.solver, population, w),
+        calls.begin(method.aggregation, population, len(w)),
+        calls.begin(method.server, w),
     )
 
 

@@ -1,5 +1,6 @@
 """The result of a simulation."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from html import escape
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-FILES = ("rounds.parquet", "clients.parquet", "models.safetensors", "run.json")
+FILES = ("rounds.parquet", "clients.parquet", "population.parquet", "models.safetensors", "run.json")
 """The files of a finished run, in the order in which they are written."""
+
+
+_BY_CLIENT = {"availability": "availability", "correlation": "correlation", "class": "classes"}
+"""The columns of `population.parquet` and the entries of `about["availability"]` that have a value for each client."""
 
 
 @dataclass(eq=False, repr=False)
@@ -102,6 +107,8 @@ class Result:
         for name, frame in (("rounds", self.rounds), ("clients", self.clients)):
             with atomic(folder / f"{name}.parquet") as temporary:
                 frame.write_parquet(temporary)
+        with atomic(folder / "population.parquet") as temporary:
+            _population(self.about).write_parquet(temporary)
         arrays = self.about["problem"]["arrays"]
         write_models(folder / "models.safetensors", self.models, arrays, self.about["seeds"])
         write_about(folder, self.about)
@@ -118,6 +125,8 @@ class Result:
             raise FedtideError(f"{folder}: this run has not finished; continue it with: fedtide resume {folder}")
         try:
             tables = [pl.read_parquet(folder / f"{name}.parquet") for name in ("rounds", "clients")]
+            if not isinstance(about.get("importance"), list):  # as in folders of earlier versions
+                about = _with_population(about, pl.read_parquet(folder / "population.parquet"))
             labels = [method["label"] for method in about["methods"]]
             whole = [{"path": [], "shape": [about["problem"]["parameters"]]}]  # where a run did not store the names
             layout = about["problem"].setdefault("arrays", whole)
@@ -141,7 +150,32 @@ class Result:
 
 
 def write_about(folder: Path, about: dict[str, Any]) -> None:
-    write_text(folder / "run.json", json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+    """Writes `run.json`; what it says of each client is in `population.parquet`, except for a digest of the importance,
+    by which a resumed run is recognised."""
+    process = {key: value for key, value in about["availability"].items() if key not in _BY_CLIENT.values()}
+    plain = about | {"importance": importance_digest(about), "availability": process}
+    write_text(folder / "run.json", json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+
+
+def importance_digest(about: dict[str, Any]) -> str:
+    """A digest of the clients' importance, whether the description holds it or only its digest."""
+    values = about.get("importance")
+    return values if isinstance(values, str) else hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+
+
+def _population(about: dict[str, Any]) -> "polars.DataFrame":
+    """A row for each client: its target importance, and what is known of its availability."""
+    import polars as pl
+
+    process, clients = about["availability"], len(about["importance"])
+    known = {column: process.get(key) or [None] * clients for column, key in _BY_CLIENT.items()}
+    schema = {"client": pl.Int64, "importance": pl.Float64, **dict.fromkeys(_BY_CLIENT, pl.Float64), "class": pl.String}
+    return pl.DataFrame({"client": range(clients), "importance": about["importance"], **known}, schema)
+
+
+def _with_population(about: dict[str, Any], table: "polars.DataFrame") -> dict[str, Any]:
+    lists = {key: None if table[name].is_null().all() else table[name].to_list() for name, key in _BY_CLIENT.items()}
+    return about | {"importance": table["importance"].to_list(), "availability": about["availability"] | lists}
 
 
 def read_about(folder: Path) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """From a user's arguments to the engine's: checked, on the device, with a memory estimate."""
 
 import copy
+import dataclasses
 import functools
+import inspect
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,8 +16,9 @@ from jax.flatten_util import ravel_pytree
 
 from fedtide.availability.base import Process
 from fedtide.clock import Clock
-from fedtide.errors import DoesNotFit, FedtideError, InvalidInput, check_kind, flag, require, whole
+from fedtide.errors import DoesNotFit, FedtideError, InvalidInput, check_kind, check_part, flag, require, whole
 from fedtide.methods.base import CATALOGUE, Method, title_of
+from fedtide.participation import SampleWithReplacement
 from fedtide.simulation import engine, memory
 from fedtide.simulation.cohorts import capacity_for
 from fedtide.simulation.engine import Timing
@@ -33,7 +36,24 @@ MOST_ROUNDS, MOST_SEEDS = 10_000_000, 1_000_000  # larger numbers are taken for 
 _SEGMENT, _GPU_SEGMENT = 50, 200  # rounds between returns to the host, during which a GPU is idle
 _CACHE = 2**20  # bytes in the cache of a CPU core
 _RECORD_LIMIT = 50_000_000  # rows of the table of clients up to which it is recorded by default
+_SMALLER = {
+    "data": "use a problem with fewer clients or samples",
+    "state": "use a smaller model or fewer clients",
+    "cohort": "use fewer clients per round, a smaller batch or a smaller chunk",
+    "records": "do not record the clients (record_clients)",
+}
+"""What makes the largest part of a run of a single seed smaller."""
 _TRACE_LIMIT = 256_000_000  # client-rounds of a segment, over all seeds
+
+
+def check_federation(problem: Any, availability: Any) -> None:
+    """Raises `InvalidInput` unless these are a problem and an availability process."""
+    known = all(hasattr(problem, name) for name in ("sizes", "importance", "init", "losses", "evaluate"))
+    require(known and not isinstance(problem, type), "problem", problem, "a problem such as fedtide.problems.digits()")
+    known = all(hasattr(availability, name) for name in ("clients", "init", "step"))
+    allowed = "a process such as fedtide.availability.Bernoulli(0.5, clients=20)"
+    require(known and not isinstance(availability, type), "availability", availability, allowed)
+    check_part("availability", availability)
 
 
 class Setup:
@@ -70,6 +90,8 @@ class Setup:
             for label, method in methods.items():
                 refuse_misfits(label, method, clock, history)
             self.timing = Timing(*jax.tree.map(on_device, (clock.fit(clients), availability)))
+        for label, method in methods.items():
+            _refuse_more(label, method, clients)
         self.seed_list = _seeds(seeds)
         observed, available = history * len(self.seed_list) * clients, memory.device_memory()  # a byte each
         if available is not None and observed > available:
@@ -163,7 +185,9 @@ class Setup:
         need, available = self.memory(method, chunk, settings), memory.device_memory()
         if available is None or need.total <= available:
             return need
-        advice, clients = "run fewer seeds at a time", len(self.population.sizes)
+        clients, parts = len(self.population.sizes), need._asdict()
+        largest = max(parts, key=lambda name: parts[name])
+        advice = "run fewer seeds at a time" if settings * len(self.seed_list) > 1 else _SMALLER[largest]
         rows = self.parameters * clients * jnp.dtype(jnp.result_type(float)).itemsize
         in_flight = settings * memory.size_of(self.state(method).time)
         if in_flight > available / 2:
@@ -277,6 +301,30 @@ def _one_step(method: Method, problem: Any, population: Population, w: Array) ->
     return Replica(method, problem, population, starts, unraveller(problem), seed, engine.ALONE).one_step(w)
 
 
+def _refuse_more(label: str, method: Method, clients: int) -> None:
+    """Raises `InvalidInput` where a policy invites a number of clients per round that the federation does not have.
+
+    A number that is a default was not chosen by anybody, and draws with replacement may outnumber the clients.
+    """
+    entry = CATALOGUE.get(method.name)
+    defaults = {} if entry is None else inspect.signature(entry.build).parameters
+    default = defaults["clients"].default if "clients" in defaults else None
+    for part in _parts(method.participation):
+        wanted = getattr(part, "clients", None)
+        standard = (default, part.__dataclass_fields__["clients"].default) if wanted is not None else ()
+        if wanted is None or wanted in standard or isinstance(part, SampleWithReplacement):
+            continue
+        require(wanted <= clients, f"{label}: clients", wanted, f"at most {clients}, the number of clients")
+
+
+def _parts(part: Any) -> Iterator[Any]:
+    """A part and the parts in its fields."""
+    if dataclasses.is_dataclass(part):
+        yield part
+        for field in dataclasses.fields(part):
+            yield from _parts(getattr(part, field.name))
+
+
 def labelled(methods: Method | Sequence[Method] | Mapping[str, Method]) -> dict[str, Method]:
     """{label: method}; without labels a method's title is its label."""
     if isinstance(methods, Mapping):
@@ -310,8 +358,7 @@ def batch(settings: Sequence[Method]) -> Method:
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
-    several = isinstance(seeds, Sequence | np.ndarray)
-    if not several:
+    if not isinstance(seeds, Sequence | np.ndarray) or getattr(seeds, "ndim", 1) != 1:
         return list(range(whole("seeds", seeds, 1, MOST_SEEDS)))
     require(1 <= len(seeds) <= MOST_SEEDS, "seeds", f"{len(seeds)} of them", f"1 to {MOST_SEEDS:,}")
     checked = [whole("seeds", seed, 0, 2**32 - 1) for seed in seeds]

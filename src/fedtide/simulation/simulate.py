@@ -1,6 +1,7 @@
 """`simulate`: methods on one federation, over many seeds, with resumable records."""
 
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from fedtide.availability.base import Process
 from fedtide.clock import Clock
-from fedtide.errors import FedtideError, require
+from fedtide.errors import FedtideError, flag, require
 from fedtide.methods.base import Method
 from fedtide.simulation import memory
 from fedtide.simulation.blocks import blocks_of, of_all_seeds, place_of
@@ -20,7 +21,7 @@ from fedtide.simulation.folder import begin, close_folder, held
 from fedtide.simulation.progress import Progress, reporter
 from fedtide.simulation.result import Result, write_about
 from fedtide.simulation.run import MethodRun
-from fedtide.simulation.setup import Setup, fitted, labelled
+from fedtide.simulation.setup import Setup, check_federation, fitted, labelled
 from fedtide.text import readable
 
 log = logging.getLogger("fedtide")
@@ -39,6 +40,7 @@ def simulate(
     chunk: int | None = None,
     out: Path | str | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     progress: bool | Progress | None = None,
     callbacks: Callback | Sequence[Callback] = (),
     about: dict[str, Any] | None = None,
@@ -61,6 +63,7 @@ def simulate(
       chunk: clients trained at a time (default: as many as memory allows). Changes results by rounding at most.
       out: a folder for records and checkpoints, from which an interrupted run can be resumed.
       resume: continue from the checkpoints in `out`; the arguments must be those of the interrupted run.
+      overwrite: replace the run that `out` holds, if any; a folder with other files is refused.
       progress: True for a progress bar (default: in a notebook, or if standard error is a terminal), False for none, or
         a function (label, rounds done, total rounds).
       callbacks: one function or several that get `fedtide.simulation.Metrics` after every segment, such as those of
@@ -76,6 +79,12 @@ def simulate(
     """
     use_persistent_cache()
     begun = time.monotonic()
+    check_federation(problem, availability)
+    flag("resume", resume)
+    flag("overwrite", overwrite)
+    require(not (resume and overwrite), "overwrite", overwrite, "False if resume is True")
+    require(about is None or isinstance(about, Mapping), "about", about, "a dictionary of further entries")
+    require(out is None or isinstance(out, str | os.PathLike), "out", out, "a path")
     require(not resume or out is not None, "out", out, "the folder of the run to resume")
     named = {label: fitted(method, problem) for label, method in labelled(methods).items()}
     folder = None if out is None else Path(out)
@@ -84,8 +93,8 @@ def simulate(
             problem, availability, named, rounds=rounds, seeds=seeds, evaluate_every=evaluate_every, history=history,
             record_clients=record_clients, chunk=chunk, clock=clock,
         )  # fmt: skip
-        with held(folder, resume):
-            facts = begin(folder, setup, named, about or {}, resume)
+        with held(folder, resume, overwrite):
+            facts = begin(folder, setup, named, about or {}, resume, overwrite)
             return _run(setup, named, folder, facts, report, notify, begun)
 
 

@@ -7,13 +7,13 @@ import jax
 import numpy as np
 
 from fedtide.availability.base import Process
-from fedtide.errors import DoesNotFit, InvalidInput, require
+from fedtide.errors import DoesNotFit, InvalidInput, flag, require
 from fedtide.methods.base import Method
 from fedtide.simulation import calls, engine
 from fedtide.simulation.cores import use_persistent_cache
 from fedtide.simulation.measures import EvaluationRecord
 from fedtide.simulation.progress import Progress, reporter
-from fedtide.simulation.setup import Setup, batch, fitted
+from fedtide.simulation.setup import Setup, batch, check_federation, fitted
 
 
 def sweep(
@@ -39,6 +39,10 @@ def sweep(
     the evaluations of the next settings as soon as these have run: on a CPU one at a time, which takes no longer there.
     """
     use_persistent_cache()
+    check_federation(problem, availability)
+    several = isinstance(settings, Sequence) and all(isinstance(method, Method) for method in settings)
+    require(several, "settings", settings, "methods, such as [fedtide.methods.fedavg(rate=0.1)]")
+    flag("skew", skew)
     require(len(settings) > 0, "settings", "none", "one or more methods")
     settings = [fitted(method, problem) for method in settings]
     structure = jax.tree.structure(settings[0])

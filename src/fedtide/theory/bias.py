@@ -10,15 +10,18 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import binom, t
 
-from fedtide.errors import require
+from fedtide.errors import number, require
+from fedtide.kinds import kinds_checked
 from fedtide.theory.checks import rates, shares, vector, weights
 from fedtide.theory.families import Family
 
 _MOST_SETS = 2**20
 
 
+@kinds_checked
 def biased_importance(q: Any, availability: Any) -> np.ndarray:
     """p_k = π_k q_k / Σ_j π_j q_j: the effective importance of clients under fixed weights q."""
     q = weights("q", q)
@@ -26,12 +29,14 @@ def biased_importance(q: Any, availability: Any) -> np.ndarray:
     return mass / mass.sum()
 
 
+@kinds_checked
 def total_variation(a: Any, b: Any) -> float:
     """TV(a, b) = ½ Σ |a_k − b_k|."""
     a = shares("a", a)
     return float(np.abs(a - shares("b", b, len(a))).sum() / 2)
 
 
+@kinds_checked
 def chi_square(alpha: Any, p: Any) -> float:
     """χ²(α‖p) = Σ α_k²/p_k − 1 = Σ (α_k − p_k)²/p_k; infinite where p_k = 0 < α_k."""
     alpha = shares("alpha", alpha)
@@ -55,6 +60,7 @@ class Bias(NamedTuple):
     biased_gap: float  # Γ' = max_k F_k(w_B*) − F*_k
 
 
+@kinds_checked
 def bias(family: Family, alpha: Any, p: Any, optimum: np.ndarray | None = None) -> Bias:
     """The biased optimum and its distances from the true one; pass `optimum` w* if it is already known."""
     alpha = shares("alpha", alpha, family.clients)
@@ -82,6 +88,7 @@ class Importance(NamedTuple):
     importance: np.ndarray  # p_k = E[a_k] / Σ_j E[a_j] [N]
 
 
+@kinds_checked
 def normalised_importance(score: Any, availability: Any) -> Importance:
     """E[s_k 1_k / Σ_{j∈A} s_j] for independent clients, exactly, for any number of clients.
 
@@ -104,6 +111,7 @@ def normalised_importance(score: Any, availability: Any) -> Importance:
     return Importance(weight, weight / weight.sum())
 
 
+@kinds_checked
 def expected_weights(score: Any, availability: Any, normalised: bool) -> Importance:
     """E[a_k] and p of a policy that gives available clients the score s_k, normalised over them or not."""
     if normalised:
@@ -112,6 +120,7 @@ def expected_weights(score: Any, availability: Any, normalised: bool) -> Importa
     return Importance(s * rates("availability", availability, len(s)), biased_importance(s, availability))
 
 
+@kinds_checked
 def enumerated_importance(score: Any, availability: Any) -> Importance:
     """The same by enumerating all sets; clients of equal score and availability are counted together.
 
@@ -139,7 +148,10 @@ class WeightIntervals(NamedTuple):
     importance: np.ndarray  # weight / Σ weight
 
 
-def sampled_importance(score: Any, available: Any, confidence: float = 0.95, batches: int = 20) -> WeightIntervals:
+@kinds_checked
+def sampled_importance(
+    score: npt.ArrayLike, available: npt.ArrayLike, confidence: float = 0.95, batches: int = 20
+) -> WeightIntervals:
     """E[s_k 1_k / Σ_A s] from observed rounds bool[T, N] of any process.
 
     Rounds may be correlated: the interval is Student's t over the means of `batches` batches of consecutive rounds,
@@ -148,7 +160,7 @@ def sampled_importance(score: Any, available: Any, confidence: float = 0.95, bat
     rounds = np.asarray(available)
     enough = rounds.ndim == 2 and len(rounds) >= 2 * batches
     require(enough, "available", rounds.shape, f"[{2 * batches} rounds or more, N]")
-    require(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
+    number("confidence", confidence, above=0, below=1)
     s = weights("score", score, rounds.shape[1])
     present = rounds * s
     sums = present.sum(1, keepdims=True)

@@ -11,8 +11,10 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from fedtide.errors import require
+from fedtide.errors import InvalidInput, require
+from fedtide.kinds import kinds_checked
 from fedtide.statistics import lowest_correlation, stationary_law
 from fedtide.theory.checks import numbers
 
@@ -64,9 +66,13 @@ class TwoState(_Mixing):
     correlation: Any
 
     def __post_init__(self):
-        pi, lam = np.broadcast_arrays(
-            numbers("availability", self.availability), numbers("correlation", self.correlation)
-        )
+        pi, lam = numbers("availability", self.availability), numbers("correlation", self.correlation)
+        try:
+            pi, lam = np.broadcast_arrays(pi, lam)
+        except ValueError:
+            allowed = f"that of the availability, {pi.shape}, or one number"
+            raise InvalidInput("shape of correlation", lam.shape, allowed) from None
+        require(pi.size > 0, "availability", self.availability, "one number or more")
         require(bool(((pi > 0) & (pi <= 1)).all()), "availability", self.availability, "in (0, 1]")
         fine = (lam >= lowest_correlation(pi) - 1e-12) & (lam < 1)
         if not fine.all():
@@ -170,6 +176,7 @@ class Presence(NamedTuple):
     inflation: np.ndarray  # (1+λ)/(1−λ): so many rounds carry as much information as one independent round
 
 
+@kinds_checked
 def presence(availability: Any, correlation: Any) -> Presence:
     """Mean runs of two-state clients, and the factor by which correlation inflates the noise of their availability."""
     clients = TwoState(availability, correlation)
@@ -255,11 +262,13 @@ class Chain(_Mixing):
         return float(np.log(spread) + 0.5 * np.log(max(len(right) - 1, 1)))
 
 
+@kinds_checked
 def product(*chains: Chain | TwoState) -> Chain:
     """The chain of independent chains: P ⊗ Q ⊗ …. Its second eigenvalue is the largest of theirs."""
     return Chain(reduce(np.kron, (np.asarray(chain.transition) for chain in chains)))
 
 
+@kinds_checked
 def from_transition(transition: Any) -> TwoState:
     """(π, λ) of a 2 × 2 transition matrix, states (absent, present): λ = P(on|on) − P(on|off), π = P(on|off)/(1−λ)."""
     matrix = numbers("transition", transition)
@@ -278,7 +287,8 @@ class ProductConstants(NamedTuple):
     threshold: int  # T_P: 0, since the chain is diagonalisable
 
 
-def product_constants(availability: Any, correlation: Any) -> ProductConstants:
+@kinds_checked
+def product_constants(availability: npt.ArrayLike, correlation: npt.ArrayLike) -> ProductConstants:
     """M, λ(P), C_P = √(M−1) Π_k 2√2 √(π_k² + (1−π_k)²) and T_P without building the chain of 2^N states."""
     clients = TwoState(np.atleast_1d(availability), np.atleast_1d(correlation))
     log_states = clients.availability.size * np.log(2.0)

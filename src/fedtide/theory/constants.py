@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtide.errors import number, require
+from fedtide.kinds import kinds_checked
 from fedtide.theory.checks import vector
 from fedtide.theory.families import QuadraticFamily, SoftmaxFamily
 
@@ -32,6 +33,7 @@ class Constants(NamedTuple):
         return self.smoothness / self.convexity
 
 
+@kinds_checked
 def quadratic_constants(
     family: QuadraticFamily, radius: float, biased: Any, noise: Any = 0.0, rate: float = 0.0, local_steps: int = 1
 ) -> Constants:
@@ -60,6 +62,7 @@ def quadratic_constants(
     )
 
 
+@kinds_checked
 def softmax_constants(
     family: SoftmaxFamily, radius: float, batch: int | None = None, rate: float = 0.0, local_steps: int = 1
 ) -> Constants:

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from fedtide.errors import number, whole
+from fedtide.kinds import kinds_checked
 from fedtide.theory.checks import weights
 from fedtide.theory.families import Family
 
 
+@kinds_checked
 def average_drift(family: Family, importance: Any, rate: float, local_steps: int) -> float:
     """ρ = ‖Σ α_k (w* − w_k)‖ / (ηE): the mean update of clients that take E full gradient steps from the optimum w*.
 

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fedtide.errors import number
+from fedtide.kinds import kinds_checked
 from fedtide.theory.checks import rates, shares, vector
 from fedtide.theory.families import Family
 
@@ -30,6 +31,7 @@ class Exclusions(NamedTuple):
     trials: list[ExclusionTest]  # the last trial of each client decides
 
 
+@kinds_checked
 def exclusions(
     alpha: Any,
     availability: Any,
@@ -87,6 +89,7 @@ class SettledExclusions(NamedTuple):
         return list({trial.client: trial for trial in self.trials}.values())
 
 
+@kinds_checked
 def settled_exclusions(
     family: Family,
     alpha: Any,

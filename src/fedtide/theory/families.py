@@ -14,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import softmax
 
 from fedtide.errors import FedtideError, number, require
+from fedtide.kinds import kinds_checked_class
 from fedtide.minimise import minimise
 from fedtide.theory.checks import numbers, weights
 
@@ -132,6 +133,7 @@ class QuadraticFamily:
         return np.zeros(self.clients)
 
 
+@kinds_checked_class
 @dataclass(frozen=True, eq=False)
 class SoftmaxFamily:
     """F_k(W) = mean cross-entropy of softmax(W x̃) over client k's samples + (r/2) ‖W‖², x̃ = (x, 1).
@@ -153,6 +155,7 @@ class SoftmaxFamily:
         x, y, sizes = numbers("x", self.x), np.asarray(self.y), np.asarray(self.sizes)
         x = x.reshape(len(x), -1)
         require(bool((sizes > 0).all()), "sizes", self.sizes, "1 or more samples for each client")
+        require(y.ndim == 1 and sizes.ndim == 1, "y", self.y, "the class of each sample")
         equal = len(x) == len(y) == sizes.sum()
         require(equal, "x", f"{len(x)} samples", f"{sizes.sum()}, as many as y and sizes have")
         require(bool(((y >= 0) & (y < self.classes)).all()), "y", self.y, f"classes 0 … {self.classes - 1}")

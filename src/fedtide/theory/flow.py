@@ -10,6 +10,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from fedtide.errors import check_one_of, number, require
+from fedtide.kinds import kinds_checked
 from fedtide.theory.checks import numbers, vector
 
 Kind = Literal["every_step", "every_round"]
@@ -24,12 +25,14 @@ class StepConditions(NamedTuple):
     averaged_training: bool  # ¾ < δ ≤ 1, assumed in the analysis of averaged SGD
 
 
+@kinds_checked
 def step_conditions(exponent: float) -> StepConditions:
     """The conditions on a_n = C/n^δ. 1/√n violates every condition on the noise: Σ 1/n diverges."""
     delta = number("exponent", exponent, above=0)
     return StepConditions(delta <= 1, delta > 0.5, 0.5 < delta <= 1, 0.75 < delta <= 1)
 
 
+@kinds_checked
 def schedule(kind: Kind, scale: float, count: int, period: int = 1) -> np.ndarray:
     """a_0 … a_{count−1}: scale/(n+1) at every step, or scale/(⌊n/N⌋+1), constant within a round of N steps."""
     check_one_of("kind", kind, Kind)
@@ -38,11 +41,13 @@ def schedule(kind: Kind, scale: float, count: int, period: int = 1) -> np.ndarra
     return number("scale", scale, above=0) / ((n if kind == "every_step" else n // period) + 1)
 
 
+@kinds_checked
 def clock(steps: Any) -> np.ndarray:
     """t_n = a_0 + … + a_{n−1}: the flow's time at iterate n [count + 1]."""
     return np.append(0.0, np.cumsum(vector("steps", steps)))
 
 
+@kinds_checked
 def flow(gradient: Callable[[np.ndarray], np.ndarray], start: Any, times: Any) -> np.ndarray:
     """w(t) of dw/dt = −∇F(w) from w(times[0]) = start, at the given times [len(times), d]."""
     times = vector("times", times)
@@ -64,6 +69,7 @@ class Tracking(NamedTuple):
     distance: np.ndarray  # [windows] sup over the window of ‖iterate − flow started at the window's first iterate‖
 
 
+@kinds_checked
 def tracking(gradient: Callable[[np.ndarray], np.ndarray], iterates: Any, steps: Any, window: float = 1.0) -> Tracking:
     """sup_{t ≤ s ≤ t+window} ‖w̄(s) − w^t(s)‖ over consecutive windows of the flow's time.
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtide.errors import FedtideError, number, require
+from fedtide.kinds import kinds_checked
 from fedtide.theory.checks import rates, shares, vector
 
 _ITERATIONS = 200
@@ -28,6 +29,7 @@ class FastestWeights(NamedTuple):
         return self.theta > 0
 
 
+@kinds_checked
 def fastest_weights(curvature: Any, offset: float, availability: Any, total: float = 1.0) -> FastestWeights:
     """min (½ Σ A_k q_k² + B)/(πᵀq) over q ≥ 0, Σ q = Q (Appendix E).
 
@@ -83,6 +85,7 @@ class TradeOffWeights(NamedTuple):
         return self.optimisation + self.bias
 
 
+@kinds_checked
 def trade_off_weights(
     alpha: Any, availability: Any, curvature: Any, offset: float, penalty: float, total: float = 1.0
 ) -> TradeOffWeights:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtide.declared import Training, Weighting
+from fedtide.kinds import kinds_checked
 from fedtide.theory.bias import Bias, bias, expected_weights, sampled_importance, total_variation
 from fedtide.theory.bounds.base import Bound
 from fedtide.theory.bounds.ca_fed import theorem2
@@ -72,6 +73,7 @@ class Prediction(NamedTuple):
         return {label: f.finite_path for label, f in self.methods.items() if f.finite_path is not None}
 
 
+@kinds_checked
 def predict_methods(
     clients: Clients,
     weightings: Mapping[str, Weighting],

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtide.errors import number, require
+from fedtide.kinds import kinds_checked
 from fedtide.theory.chains import TwoState
 from fedtide.theory.checks import rates, shares, vector, weights
 from fedtide.theory.families import Family
@@ -45,6 +46,7 @@ class Path(NamedTuple):
         return Parts(float(self.convergence[-1]), self.bias, float(self.variance[-1]))
 
 
+@kinds_checked
 def predicted_path(
     family: Family,
     alpha: Any,
@@ -184,6 +186,7 @@ class StationaryVariance(NamedTuple):
     shift: np.ndarray  # [d] E[w] − w_B*, of the same order in h
 
 
+@kinds_checked
 def stationary_variance(
     family: Family,
     alpha: Any,
@@ -227,6 +230,7 @@ class Overtaking(NamedTuple):
     round: int | None  # the first round from which the leader stays ahead; None if it always was
 
 
+@kinds_checked
 def overtaking(first: tuple[str, np.ndarray], second: tuple[str, np.ndarray]) -> Overtaking:
     """Which of two error curves ends lower, and from which round on it is lower."""
     (leader, low), (other, high) = (first, second) if first[1][-1] <= second[1][-1] else (second, first)

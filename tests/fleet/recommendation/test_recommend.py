@@ -263,3 +263,33 @@ def test_bad_input_is_one_line(options, message):
     with pytest.raises(FedtideError, match=message) as caught:
         recommend(a_fleet(OFTEN, rounds=50), **options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("moment", ["tune Unbiased (2 of 2)", "run FedAvg (1 of 2)", "run Unbiased (2 of 2)"])
+def test_a_recommendation_that_was_stopped_continues(planted, moment, tmp_path):
+    """With the same answer, and without the trials and runs that were finished."""
+
+    def stop(label, done, total):
+        if label == moment and done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        asked(OFTEN, planted_problem(), progress=stop, kept=tmp_path)
+    files = [*tmp_path.glob("trials/*.safetensors"), *tmp_path.glob("runs/*/run.json")]
+    written = {path: path.stat().st_mtime_ns for path in files}
+    assert len(written) >= (2 if moment.startswith("tune") else 5)  # trials of FedAvg; all trials, and a run
+    found = asked(OFTEN, planted_problem(), kept=tmp_path)
+    trials = [path for path in written if path.suffix == ".safetensors"]
+    assert all(path.stat().st_mtime_ns == written[path] for path in trials)  # read, not computed again
+    for table in ("ends", "rounds", "devices", "trials"):
+        assert getattr(found, table).equals(getattr(planted, table))
+    assert found.about | {"seconds": 0} == planted.about | {"seconds": 0}
+
+
+def test_what_was_kept_for_other_devices_is_not_used(tmp_path):
+    asked(OFTEN, planted_problem(), kept=tmp_path)
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    other = np.where(np.arange(10) < 3, 0.8, 0.3)
+    asked(other, planted_problem(), kept=tmp_path)
+    assert all(path.stat().st_mtime_ns == time for path, time in files.items())
+    assert len(list(tmp_path.rglob("*.safetensors"))) == 2 * len(files)

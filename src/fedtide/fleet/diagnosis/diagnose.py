@@ -12,6 +12,7 @@ from fedtide.fleet.diagnosis.findings import Decided, Diagnosis, Name, Reason, U
 from fedtide.fleet.diagnosis.nulls import Chains, Evidence, chunks, clocked, evidence, steady, taken_for_memory
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.slots import Slots
+from fedtide.kinds import kinds_checked
 
 _LEAST_DEVICES = 2
 _LEAST_ROUNDS = 20
@@ -41,6 +42,7 @@ _CLOCKED = (  # with independent chains that follow the clock
 )
 
 
+@kinds_checked
 def diagnose(
     model: FleetModel,
     *,

@@ -13,6 +13,7 @@ from fedtide.fleet.diagnosis.recurrence import autocorrelation
 from fedtide.fleet.diagnosis.together import independent, number_available, variance_ratio
 from fedtide.fleet.model import FleetModel
 from fedtide.fleet.slots import AWAY, DAY, HERE, UNKNOWN, Slots, state_runs
+from fedtide.kinds import kinds_checked
 
 
 class _Look(NamedTuple):
@@ -64,6 +65,7 @@ _NOT_TOO_LARGE = {"hourly_deviation"}  # only large values are deviations
 _LEAST_FLEETS = 2
 
 
+@kinds_checked
 def resemble(model: FleetModel, generated: Sequence[np.ndarray]) -> tuple[tuple[Check, ...], Curves]:
     """Statistics and curves of the record and of generated fleets (bool [rounds, devices], the model's own devices and
     rounds) with the record's missing entries. `inside`: recorded within 95 % of the generated.

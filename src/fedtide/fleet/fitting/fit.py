@@ -21,12 +21,14 @@ from fedtide.fleet.model import HABIT, FleetModel, Habits, Lengths, Profile
 from fedtide.fleet.process.run_lengths import bisection
 from fedtide.fleet.process.simulable import alternating
 from fedtide.fleet.slots import DAY, Slots
+from fedtide.kinds import kinds_checked
 
 PAIRS = ("off_off", "off_on", "on_off", "on_on")
 _MOST_STRETCH = 2.0  # largest factor of differences between devices
 _LEVEL = 0.01  # one-sided level at which a correlation counts as negative
 
 
+@kinds_checked
 def fit(slots: Slots, *, source: str = "", account: Account | None = None, seed: int = 0) -> FleetModel:
     """Fits each device's π and λ with 95 % intervals, the population's distribution, its clock, and clusters.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fedtide.errors import InvalidInput, one_of
+from fedtide.errors import InvalidInput, one_of, spelled
 from fedtide.fleet.reading.source import SourceTable
 from fedtide.fleet.reading.tally import Tally
 
@@ -63,13 +63,14 @@ def find_columns(
             f"the format is not recognised: a log needs columns {near}; {_listed(table)}; name them with columns"
         )
     if len(known) > 1:
-        tally.fail(f"the format is ambiguous ({' or '.join(known)}): choose with form; {_listed(table)}")
+        tally.fail(f"the format is ambiguous ({' or '.join(known)}): choose with {spelled('form')}; {_listed(table)}")
     chosen = {}
     for ours in FORMS[known[0]]:
         if not found[ours]:
-            tally.fail(f"no column for {ours}, which {known[0]} need; {_listed(table)}; name it with columns")
+            remedy = f"name it with {spelled('columns')}"
+            tally.fail(f"no column for {ours}, which {known[0]} need; {_listed(table)}; {remedy}")
         if len(found[ours]) > 1:
-            tally.fail(f"several columns match {ours}: {', '.join(found[ours])}; choose one with columns")
+            tally.fail(f"several columns match {ours}: {', '.join(found[ours])}; choose one with {spelled('columns')}")
         chosen[ours] = found[ours][0]
     if len(set(chosen.values())) < len(chosen):
         raise InvalidInput("columns", dict(columns), "a different column for each name")

@@ -5,6 +5,7 @@ from typing import cast
 import numpy as np
 import polars as pl
 
+from fedtide.errors import spelled
 from fedtide.fleet.reading.rows import Rows
 from fedtide.fleet.reading.spans import Spans, covered, cut, merge, without
 from fedtide.fleet.reading.tally import LEFT_OUT, Tally
@@ -143,7 +144,8 @@ def _beats(between: np.ndarray, gap: int, tally: Tally) -> None:
     apart = between[between > gap]
     if len(apart) > 0.9 * len(between) or np.median(apart) <= 3 * gap:
         usual = float(np.median(between)) / 1000
-        tally.fail(f"gap = {gap / 1000:g} s: must be longer than the median interval between heartbeats, {usual:g} s")
+        allowed = f"longer than the median interval between heartbeats, {usual:g} s"
+        tally.fail(f"{spelled('gap')} = {gap / 1000:g} s: must be {allowed}")
 
 
 def _within(rows: Rows, outside: np.ndarray, windows: Spans, tally: Tally) -> None:

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from fedtide.errors import spelled
 from fedtide.fleet.log import Log
 from fedtide.fleet.reading.columns import find_time, some_form_fits
 from fedtide.fleet.reading.rows import count_lines
@@ -45,7 +46,7 @@ def read_matrix(
     if not names:
         tally.fail("a matrix needs a column for each device")
     if time is None and round_seconds is None:
-        tally.fail("a matrix without a time column needs round_seconds")
+        tally.fail(f"a matrix without a time column needs {spelled('round_seconds')}")
     clock = settle(table.head[time], tally, times) if time is not None else None
     states, begins, numbers = [], [], []
     for block in table.blocks([*names, *([time] if time is not None else [])]):
@@ -73,7 +74,7 @@ def read_matrix(
     state, ms = state[order[~twice]], ms[order[~twice]]
     steps = np.diff(ms)
     if not len(steps) and round_seconds is None:
-        tally.fail("a matrix of one row needs round_seconds")
+        tally.fail(f"a matrix of one row needs {spelled('round_seconds')}")
     usual = round(1000 * round_seconds) if round_seconds is not None else int(np.median(steps))
     tally.note(f"A round lasts until the next one, at most {usual / 1000:g} s; longer gaps are not observed.")
     until = np.minimum(np.append(ms[1:], np.iinfo(np.int64).max), ms + usual)
@@ -95,7 +96,7 @@ def read_arrays(
     if array.dtype.kind not in "biuf" or not array.size:
         tally.fail(f"a matrix of rounds × devices holds 1, 0 and −1, not {array.dtype} {array.shape}")
     if round_seconds is None:
-        tally.fail("a matrix without a time column needs round_seconds")
+        tally.fail(f"a matrix without a time column needs {spelled('round_seconds')}")
     given = columns.get("device", next((name for name in _NAMES if name in source.arrays), ""))
     labels = source.arrays.get(given)
     names = tuple(map(str, labels if labels is not None and labels.shape == array.shape[1:] else range(array.shape[1])))

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import polars as pl
 
-from fedtide.errors import InvalidInput, check_one_of, number, one_of
+from fedtide.errors import InvalidInput, check_one_of, number, one_of, spelled
 from fedtide.fleet.log import Log
 from fedtide.fleet.reading import forms
 from fedtide.fleet.reading.columns import FORMS, check_types, find_columns, note_ignored
@@ -18,11 +18,13 @@ from fedtide.fleet.reading.spans import Spans, cut, without
 from fedtide.fleet.reading.tally import Tally
 from fedtide.fleet.reading.times import Times, settle
 from fedtide.fleet.reading.windows import close_ends, read_windows, with_window
+from fedtide.kinds import kinds_checked
 from fedtide.text import count
 
 Observed = Literal["whole", "own"]
 
 
+@kinds_checked
 def read(
     source: Any,
     *,
@@ -106,10 +108,12 @@ def _read_table(
 ) -> Log:
     for name in where:
         if name not in table.columns:
-            tally.fail(f"where: there is no column {name!r}; its columns are {', '.join(table.columns[:12])}")
+            known = ", ".join(table.columns[:12])
+            tally.fail(f"{spelled('where')}: there is no column {name!r}; its columns are {known}")
     form, chosen = find_columns(table, form, columns, list(where), tally)
     if form == "heartbeats" and gap is None:
-        tally.fail("heartbeats need gap: the seconds without a heartbeat after which a device is unavailable")
+        silence = "the seconds without a heartbeat after which a device is unavailable"
+        tally.fail(f"heartbeats need {spelled('gap')}: {silence}")
     check_types(table, chosen, tally)
     note_ignored(table, [*chosen.values(), *where], tally)
     clock = settle(table.head[chosen["time" if form != "intervals" else "start"]], tally, times)

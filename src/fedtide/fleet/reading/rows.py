@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from fedtide.errors import InvalidInput
+from fedtide.errors import InvalidInput, spelled
 from fedtide.fleet.reading.source import SourceTable
 from fedtide.fleet.reading.tally import LEFT_OUT, Tally
 from fedtide.fleet.reading.text import Block
@@ -84,7 +84,7 @@ def state_words(on: Iterable[str], off: Iterable[str]) -> dict[str, int]:
     words = {**dict.fromkeys(_ON.split(), 1), **dict.fromkeys(_OFF.split(), 0)}
     own_on, own_off = ({str(word).strip().lower() for word in given} for given in (on, off))
     if both := own_on & own_off:
-        raise InvalidInput("on", ", ".join(sorted(both)), "words that are not also in off")
+        raise InvalidInput("on", ", ".join(sorted(both)), f"words that are not also in {spelled('off')}")
     return {**words, **dict.fromkeys(own_on, 1), **dict.fromkeys(own_off, 0)}
 
 

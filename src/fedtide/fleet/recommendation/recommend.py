@@ -23,6 +23,7 @@ from fedtide.fleet.recommendation.runs import GENERATED, RECORDED, draw, evaluat
 from fedtide.fleet.recommendation.task import SIMULATED, ComparisonTask, configuration, task
 from fedtide.fleet.recommendation.verdict import MARGIN, Confidence
 from fedtide.fleet.storage import load_model
+from fedtide.kinds import kinds_checked
 from fedtide.simulation.progress import Progress
 from fedtide.tuning.plan import tested
 
@@ -98,6 +99,7 @@ class Recommendation:
         return f"Recommendation({self.recommended or 'none'}; {self.confidence})"
 
 
+@kinds_checked
 def recommend(
     fleet: FleetModel | str | Path,
     problem: Any = None,
@@ -112,6 +114,7 @@ def recommend(
     seed: int = 0,
     progress: Progress | None = None,
     command: str | None = None,
+    kept: str | Path | None = None,
 ) -> Recommendation:
     """Which method to use on a fleet: candidates with equal tuning, on its record and on generated fleets.
 
@@ -131,6 +134,8 @@ def recommend(
       seed: for drawing the devices, where there are too many to simulate all, and the unobserved part of the record.
       progress: a function of (what is being done, rounds done, total rounds).
       command: the command line, to be shown on the page.
+      kept: a folder for finished trials and runs, from which a recommendation that was stopped continues if it is asked
+        for again with the same arguments. Delete it once the recommendation is saved.
     """
     begun = time.monotonic()
     constraints.checked()
@@ -143,15 +148,18 @@ def recommend(
     job = task(fleet, problem, rounds=rounds, methods=methods, trials=trials, seeds=seeds, seed=seed)
     if constraints.floor is not None:  # checked before minutes of simulation
         require(tested(job.experiment.problem), "floor", constraints.floor, "left out: the problem has no test data")
+    place = None if kept is None else Path(kept)
     part = fleets.part_of(fleet, job.chosen)
     generator, wanted = fleets.generated(part), fleets.scenarios(part)
-    tuned = tune_all(job.config, job.experiment._replace(availability=generator), _numbered(progress, "tune", job))
+    tuned = tune_all(
+        job.config, job.experiment._replace(availability=generator), _numbered(progress, "tune", job), place
+    )
     settings: dict[str, Process] = {RECORDED: fleets.recorded(part, seed), GENERATED: generator}
     settings |= {scenario.name: scenario.process for scenario in wanted}
     run = job.config.run
     drawn = draw(settings, job.seeds, run, _numbered(progress, "draw", job))
     problem = job.experiment.problem
-    runs = evaluated(problem, list(settings), drawn, tuned.methods, run, _numbered(progress, "run", job))
+    runs = evaluated(problem, list(settings), drawn, tuned.methods, run, _numbered(progress, "run", job), place)
     known = job.chosen.table.select("device", "kind", "availability", "correlation")
     known = known.with_columns(client=pl.int_range(pl.len(), dtype=pl.Int64))
     runs = runs._replace(devices=runs.devices.join(known, on="client"))

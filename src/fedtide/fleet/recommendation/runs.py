@@ -2,8 +2,10 @@
 
 import dataclasses
 import itertools
+import json
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -14,11 +16,14 @@ from jax import Array
 from fedtide import summaries
 from fedtide.availability import Process
 from fedtide.availability.base import Numbers, lag_one
-from fedtide.experiments.build import Experiment, build_method
+from fedtide.experiments.build import Experiment, build_method, located
 from fedtide.experiments.config import Config, MethodChoice, Run
 from fedtide.methods import Facts, Method
-from fedtide.simulation import Result, simulate
+from fedtide.simulation import Result, describe, simulate
+from fedtide.simulation.cells import Cells
+from fedtide.simulation.checkpoint import fingerprint
 from fedtide.simulation.progress import Progress
+from fedtide.simulation.result import read_about
 from fedtide.streams import Stream
 from fedtide.tuning.plan import plan
 from fedtide.tuning.trials import final_window
@@ -26,6 +31,8 @@ from fedtide.tuning.tune import Tuning, carry_out
 from fedtide.types import part
 
 RECORDED, GENERATED = "recorded", "generated"
+TRIALS, RUNS = "trials", "runs"
+"""The folders of what is kept until a recommendation is finished."""
 HORIZONS = (0.25, 0.5, 1.0)
 
 
@@ -81,13 +88,20 @@ class Runs(NamedTuple):
     parameters: int
 
 
-def tune_all(config: Config, experiment: Experiment, progress: Progress) -> TunedMethods:
-    """Every method of the configuration with the best of its trials, on fleets from the generator."""
+def tune_all(config: Config, experiment: Experiment, progress: Progress, kept: Path | None = None) -> TunedMethods:
+    """Every method of the configuration with the best of its trials, on fleets from the generator.
+
+    With a folder for what is `kept`, finished trials are read from it and written to it.
+    """
     planned = plan(config, experiment)
     progress(next(iter(experiment.methods)), 0, planned.rounds * config.tune.trials)  # compiling takes a while
     rounds = config.run.history + planned.rounds
     process = drawn(np.stack([experiment.availability.sample(s, rounds) for s in planned.seeds]), planned.seeds)
-    tuning = carry_out(planned._replace(experiment=experiment._replace(availability=process)), progress=progress)
+    # The problem may be one of Python, and the fleet is no part of the configuration.
+    inputs = fingerprint(experiment.problem, process)
+    cells = Cells(None if kept is None else kept / TRIALS, located(config), describe.versions(), inputs)
+    planned = planned._replace(experiment=experiment._replace(availability=process))
+    tuning = carry_out(planned, progress=progress, cells=cells)
     choices = dict(zip(experiment.methods, tuning.config.methods, strict=True))
     methods = {
         label: build_method(config, i, choice, experiment.problem.sizes)
@@ -114,21 +128,19 @@ def evaluated(
     methods: Mapping[str, Method],
     run: Run,
     progress: Progress,
+    kept: Path | None = None,
 ) -> Runs:
     """Every method on the drawn rounds of every setting; the first setting is the record.
 
-    Under a seed of a setting all methods see the same availability, minibatches and initial model.
+    Under a seed of a setting all methods see the same availability, minibatches and initial model. With a folder for
+    what is `kept`, runs are read from it, continued in it and written to it.
     """
     process, seeds = drawn(available, range(len(available))), len(available) // len(settings)
     ends, curves, devices, facts, parameters = [], [], [], {}, 0
     for label, method in methods.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # diverged runs are part of the result
-            result = simulate(
-                problem, process, {label: method}, rounds=run.rounds, seeds=len(available), history=run.history,
-                evaluate_every=run.evaluate_every, chunk=run.chunk, record_clients=True,
-                progress=progress,
-            )  # fmt: skip
+            result = _run(problem, process, label, method, run, progress, kept)
         values = summaries.evaluations(result.rounds)
         ends += [_ends(values, setting, i * seeds, seeds, run.rounds) for i, setting in enumerate(settings)]
         curves.append(result.rounds.filter(pl.col("seed") < seeds, pl.col("objective").is_not_null()))
@@ -137,6 +149,29 @@ def evaluated(
         facts[label] = Facts(**{field.name: stated[field.name] for field in dataclasses.fields(Facts)})
         parameters = result.about["problem"]["parameters"]
     return Runs(pl.concat(ends), pl.concat(curves), pl.concat(devices), facts, parameters)
+
+
+def _run(
+    problem: Any, process: Drawn, label: str, method: Method, run: Run, progress: Progress, kept: Path | None
+) -> Result:
+    """The run of one method on all seeds of the process. Its folder is named after a digest of all that decides it."""
+    options: dict[str, Any] = {
+        "rounds": run.rounds,
+        "seeds": process.rounds.shape[0],
+        "history": run.history,
+        "evaluate_every": run.evaluate_every,
+        "chunk": run.chunk,
+        "record_clients": True,
+    }
+    folder, begun = None, False
+    if kept is not None:
+        decides = json.dumps([label, options, describe.versions()])
+        folder = kept / RUNS / fingerprint(decides, method, problem, process)[:16]
+        begun = (folder / "run.json").exists()
+        if begun and read_about(folder)["finished"]:
+            progress(label, run.rounds, run.rounds)
+            return Result.load(folder)
+    return simulate(problem, process, {label: method}, **options, out=folder, resume=begun, progress=progress)
 
 
 def _ends(values: pl.DataFrame, setting: str, first: int, seeds: int, rounds: int) -> pl.DataFrame:

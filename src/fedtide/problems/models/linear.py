@@ -5,11 +5,13 @@ import functools
 import jax.numpy as jnp
 from jax import Array
 
+from fedtide.kinds import kinds_checked
 from fedtide.problems.models.base import Model
 from fedtide.problems.models.layers import check_classes, features, scaled
 from fedtide.types import Params
 
 
+@kinds_checked
 @functools.cache  # one object for one size, so that equal models share a compiled program
 def softmax_regression(inputs: int | tuple[int, ...], classes: int) -> Model:
     """Linear logits x W + b, initially zero; the cross-entropy is convex.

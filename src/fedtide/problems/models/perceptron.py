@@ -9,11 +9,13 @@ from jax import Array
 from jax.nn import leaky_relu  # PyTorch's default slope, 0.01
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.problems.models.base import Model
 from fedtide.problems.models.layers import check_classes, dense, features, scaled, uniform_layer
 from fedtide.types import Params
 
 
+@kinds_checked
 @functools.cache
 def mlp(inputs: int | tuple[int, ...], classes: int, hidden: tuple[int, ...] = (128, 128)) -> Model:
     """Dense layers with LeakyReLU between them; for 28 × 28 images the 784-128-128-10 of the Fed-CVaR-Avg paper.

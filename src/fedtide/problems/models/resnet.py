@@ -10,6 +10,7 @@ from jax import Array
 from jax.nn import relu
 
 from fedtide.errors import require
+from fedtide.kinds import kinds_checked
 from fedtide.problems.models import layers
 from fedtide.problems.models.base import Compute, Model
 from fedtide.types import Params
@@ -17,6 +18,7 @@ from fedtide.types import Params
 _GROUPS = 32
 
 
+@kinds_checked
 @functools.cache
 def resnet9(inputs: tuple[int, ...], classes: int, width: int = 64, compute: Compute = "float32") -> Model:
     """ResNet-9: 64; 128, pool, residual(128, 128); 256, pool; 512, pool, residual(512, 512); maximum; classes.

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.nn import leaky_relu, relu  # PyTorch's default slope, 0.01
 
+from fedtide.kinds import kinds_checked
 from fedtide.problems.models import layers
 from fedtide.problems.models.base import Compute, Model
 from fedtide.types import Params
@@ -16,6 +17,7 @@ from fedtide.types import Params
 _KERNEL = 5
 
 
+@kinds_checked
 @functools.cache
 def fashion_cnn(
     inputs: tuple[int, ...],
@@ -31,6 +33,7 @@ def fashion_cnn(
     return _network(inputs, classes, channels, len(channels), hidden, leaky_relu, compute, lambda i, size: 2)
 
 
+@kinds_checked
 @functools.cache
 def lenet5(
     inputs: tuple[int, ...],
@@ -53,6 +56,7 @@ def lenet5(
     return _network(inputs, classes, channels, len(channels) - 1, hidden, relu, compute, padding)
 
 
+@kinds_checked
 @functools.cache
 def cifar_cnn(
     inputs: tuple[int, ...],

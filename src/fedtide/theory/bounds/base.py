@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fedtide.kinds import kinds_checked_class
 
+
+@kinds_checked_class
 @dataclass(frozen=True)
 class Bound:
     """An upper bound as a sum of named terms, so that the dominant one can be shown."""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedtide.errors import check_one_of, number, require
+from fedtide.kinds import kinds_checked
 from fedtide.theory.bias import chi_square, total_variation
 from fedtide.theory.bounds.base import Bound
 from fedtide.theory.chains import TwoState, product_constants
@@ -19,6 +20,7 @@ TradeOffVersion = Literal["printed", "proved", "tight"]
 ConvergenceVersion = Literal["printed", "with_divisor", "repaired"]
 
 
+@kinds_checked
 def theorem1(
     optimisation: float, alpha: Any, p: Any, condition: float, gap: float, version: TradeOffVersion = "tight"
 ) -> Bound:
@@ -31,6 +33,7 @@ def theorem1(
     return _trade_off(optimisation, chi_square(alpha, p) * number("gap", gap, low=0), condition, version)
 
 
+@kinds_checked
 def theorem3(
     optimisation: float, alpha: Any, p: Any, condition: float, biased_gap: float, version: TradeOffVersion = "tight"
 ) -> Bound:
@@ -50,6 +53,7 @@ def _trade_off(optimisation: float, mismatch: float, condition: float, version: 
     return Bound({"optimisation": 2 * kappa * optimisation, "bias": outer * kappa * mismatch})
 
 
+@kinds_checked
 def theorem2(
     q: Any,
     availability: Any,

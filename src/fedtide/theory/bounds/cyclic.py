@@ -7,9 +7,11 @@ participation", ICML 2023.
 import numpy as np
 
 from fedtide.errors import number, require
+from fedtide.kinds import kinds_checked
 from fedtide.theory.bounds.base import Bound
 
 
+@kinds_checked
 def cyclic_order(
     smoothness: float,
     convexity: float,
@@ -39,6 +41,7 @@ def cyclic_order(
     )
 
 
+@kinds_checked
 def cyclic_error(
     smoothness: float,
     convexity: float,

@@ -7,11 +7,13 @@ learning", UAI 2022, Theorems 1 and 2.
 from typing import Any, Literal
 
 from fedtide.errors import check_one_of, number, require
+from fedtide.kinds import kinds_checked
 from fedtide.theory.bounds.base import Bound
 
 Version = Literal["printed", "explicit"]
 
 
+@kinds_checked
 def fedavg_error(
     smoothness: float,
     start: float,
@@ -61,6 +63,7 @@ def fedavg_error(
     )
 
 
+@kinds_checked
 def fedvarp_error(*setting: Any, **named: Any) -> Bound:
     """The same for FedVARP, with the same arguments: no participation term, the same client drift.
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtide.errors import number, require
+from fedtide.kinds import kinds_checked
 from fedtide.theory.bounds.base import Bound
 from fedtide.theory.checks import shares
 from fedtide.theory.families import Family
@@ -22,6 +23,7 @@ class Skew(NamedTuple):
     at_optimum: float  # ρ̃, the largest at w* over the selections at the given models
 
 
+@kinds_checked
 def skew(
     family: Family, alpha: Any, selection: Callable[[np.ndarray], np.ndarray], models: Iterable[np.ndarray]
 ) -> Skew:
@@ -38,6 +40,7 @@ def skew(
     return Skew(smallest, max(float(r @ gaps[0] / (alpha @ gaps[0])) for r in chosen))
 
 
+@kinds_checked
 def selection_error(
     smoothness: float,
     convexity: float,

@@ -88,20 +88,21 @@ def test_without_a_command_the_help_appears(monkeypatch, capsys):
     assert "recommend" in printed.out + printed.err
 
 
-def test_ctrl_c_while_the_package_is_imported_is_one_line(tmp_path):
-    """The package is replaced by one in whose import Ctrl-C arrives."""
+def test_ctrl_c_while_the_command_line_is_imported_is_one_line(tmp_path):
+    """A copy of the entry point, in a package in whose command line Ctrl-C arrives."""
     (tmp_path / "fedtide").mkdir()
-    (tmp_path / "fedtide" / "__init__.py").write_text("raise KeyboardInterrupt")
-    source = Path(__file__).parents[2] / "src" / "fedtide_command.py"
-    (tmp_path / source.name).write_text(source.read_text("utf-8"), "utf-8")
-    command = [sys.executable, "-c", "from fedtide_command import main; main()"]
+    (tmp_path / "fedtide" / "__init__.py").touch()
+    (tmp_path / "fedtide" / "cli.py").write_text("raise KeyboardInterrupt")
+    source = Path(__file__).parents[2] / "src" / "fedtide" / "__main__.py"
+    (tmp_path / "fedtide" / source.name).write_text(source.read_text("utf-8"), "utf-8")
+    command = [sys.executable, "-m", "fedtide"]
     path = os.environ | {"PYTHONPATH": str(tmp_path)}
     ended = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (STOPPED, "", "stopped\n")
 
 
 def test_the_command_is_the_command_line(monkeypatch, capsys):
-    from fedtide_command import main as command
+    from fedtide.__main__ import main as command
 
     monkeypatch.setattr(sys, "argv", ["fedtide", "--version"])
     with pytest.raises(SystemExit):

@@ -280,7 +280,19 @@ def method_times() -> str:
     return table(["Method", "Clients trained", "CPU", "H200", "Bytes per client", "More work than FedAvg"], rows)
 
 
+def robustness() -> str:
+    """Accuracies of robust methods without and with attackers, as last measured by examples/robustness.py."""
+    rows = json.loads((ROOT / "docs" / "data" / "robustness-cpu.json").read_text())["rows"]
+    cases = [case for case in rows[0] if case != "method"]
+    headings = [f"{case}: {who}" for case in cases for who in ("all clients", "rarely available")]
+    cells = [
+        [row["method"], *(f"{100 * row[case][who]:.0f} %" for case in cases for who in ("all", "rare"))] for row in rows
+    ]
+    return table(["Method", *(heading.capitalize() for heading in headings)], cells)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "robustness": robustness,
     "method-times": method_times,
     "methods": method_table,
     "processes": process_list,

@@ -41,7 +41,7 @@ ROWS: dict[str, dict[str, str]] = {
         "data, partitioners": "data sets, and how to split them",
         "text": "formatting",
         "summaries": "tables of records",
-        "statistics, work, schedules, staleness, files, tomls, rows, minimise": "one module each",
+        "statistics, work, schedules, staleness, files, tomls, rows, minimise, attackers": "one module each",
         "types": "what parts exchange",
         "catalogue, kinds": "entries by name, arguments by kind",
         "streams, errors, declared": "randomness, errors, facts",

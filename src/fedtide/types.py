@@ -18,7 +18,7 @@ from jax.core import Tracer
 from fedtide.declared import Combination, Descent, LocalWork, Weighting
 from fedtide.errors import whole
 from fedtide.kinds import kinds_checked_class
-from fedtide.streams import Stream
+from fedtide.streams import Purpose, Stream
 
 State = Any
 """A part's state, with what changes from round to round: any pytree of arrays, or () for a part without state."""
@@ -197,6 +197,9 @@ class Updates(NamedTuple):
     round_rate: Array | tuple[()] = ()  # [] η of the round, for an aggregation that also moves in empty rounds
 
 
+_FIRST_OF_SOLVER = 2**20  # the counter from which on numbers are the solver's, not the work's
+
+
 class Task(NamedTuple):
     """One client's local work in one round, as a solver sees it."""
 
@@ -206,6 +209,11 @@ class Task(NamedTuple):
     steps_per_epoch: Array | int = 1  # steps of one pass over the client's samples
     unroll: bool = False  # whether to unroll the loop over steps (the engine knows the device)
     client: Array | int | None = None  # its number; None for the rate that all clients have in common
+    stream: Stream = Stream(0, Purpose.WORK)  # random numbers of the round; the first ones decide on the steps
+
+    def uniform(self, count: int) -> Array:
+        """`count` uniform numbers in [0, 1) of this client and round, for solvers that draw."""
+        return self.stream.uniform(0 if self.client is None else self.client, count, start=_FIRST_OF_SOLVER)
 
     def elapsed(self, unit: Literal["steps", "epochs", "rounds"], step: Array | int) -> Array | int:
         """Local steps (or epochs, or rounds) before this step, for a client that takes part in every round."""

@@ -1,8 +1,10 @@
 """Sentences about measurements agree with the stored numbers."""
 
 import json
+import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedtide import availability, methods
@@ -36,3 +38,23 @@ def test_what_the_readme_counts_and_measures(generator):
     claims = [one for name in reproduce.study.names() for one in reproduce.judged(name) if one.claim.source != "ours"]
     holds, fails = (sum(one.verdict == verdict for one in claims) for verdict in ("holds", "does not hold"))
     assert f"{holds} of {len(claims)} hold, {fails} do not" in readme
+
+
+def test_what_the_page_on_robustness_says_about_its_table():
+    example = runpy.run_path(str(ROOT / "examples" / "robustness.py"))
+    stored = json.loads((DATA / "robustness-cpu.json").read_text())
+    rows = {row.pop("method"): row for row in stored["rows"]}
+    assert list(rows) == list(example["candidates"]())
+    counts, rare = example["problem"]().label_counts, list(example["RARE_DIGITS"])
+    assert (counts[: -example["RARE"]][:, rare] == 0).all()
+    assert (np.delete(counts[-example["RARE"] :], rare, axis=1) == 0).all()
+    for name in ("Median", "Multi-Krum", "RFA"):  # they ignore the weights α/π̂, or are not given them
+        assert all(row["all"] > 0.6 and row["rare"] < 0.05 for row in rows[name].values())
+    best = rows["Unbiased"]
+    assert best["sign flips"]["all"] < 0.5 < best["no attack"]["all"]
+    for name in ("Unbiased, clipped", "RFA, weights α/π̂"):
+        plain, attacked = rows[name].values()
+        assert plain["all"] < best["no attack"]["all"]
+        assert plain["rare"] < best["no attack"]["rare"]
+        assert attacked["all"] > 0.7
+        assert attacked["rare"] > plain["rare"]

@@ -33,6 +33,7 @@ POLICIES = {
     "highest loss, remembered": p.HighestLoss(2, losses="remembered", halve_every=3),
     "least available": p.LeastAvailable(3, smoothing=0.1),
     "least recent": p.LeastRecent(3),
+    "lowest loss": p.LowestLoss(2, pool=4),
     "most available": p.MostAvailable(0.5),
     "normalised inverse": p.NormalisedInverse(),
     "rate tracking": p.RateTracking(3, smoothing=0.1),
@@ -63,7 +64,9 @@ SOLVERS = {
     "own model": s.OwnModel(s.Sgd(0.1)),
     "periodic control variate": s.PeriodicControlVariate(s.Sgd(0.1), period=2),
     "proximal": s.Proximal(0.1, mu=0.5),
+    "random update": s.RandomUpdate(s.Sgd(0.1), (2, 3), 2.0),
     "sgd": s.Sgd(0.1),
+    "sign flip": s.SignFlip(s.Sgd(0.1), (2, 3), 2.0),
     "tail risk": s.TailRisk(0.1),
     "whole model": s.WholeModel(s.Sgd(0.1)),
 }
@@ -71,9 +74,15 @@ AGGREGATIONS = {
     "accumulated": a.Accumulated(),
     "age weighted": a.AgeWeighted(),
     "cluster memory": a.ClusterMemory(2),
+    "colluding": a.Colluding(attackers=2),
+    "coordinate median": a.CoordinateMedian(),
     "extrapolated": a.Extrapolated(),
+    "geometric median": a.GeometricMedian(),
+    "krum": a.Krum(1, keep=2),
     "latest updates": a.LatestUpdates(),
+    "norm clipped": a.NormClipped(norm=0.5),
     "normalised": a.Normalised(),
+    "trimmed mean": a.TrimmedMean(0.3),
     "weighted sum": a.WeightedSum(),
 }
 SERVERS = {

@@ -28,7 +28,7 @@ world = compositions.world
 
 def allowed(choice, barrier):
     try:
-        refuse_misfits("m", compositions.method_of(choice), Clock(Devices(), barrier))
+        refuse_misfits("m", compositions.method_of(choice), Clock(Devices(), barrier), compositions.CLIENTS)
     except FedtideError:
         return False
     return True

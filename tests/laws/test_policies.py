@@ -149,6 +149,7 @@ CLAIMS = {
     "sample with replacement": (p.SampleWithReplacement(3), ALPHA, ALWAYS),
     "separated, nobody waits": (p.Separated(), EVEN, ALWAYS),
     "highest loss of equal ones": (p.HighestLoss(2, pool=2), EVEN, ALWAYS),
+    "lowest loss of equal ones": (p.LowestLoss(2, pool=2), EVEN, ALWAYS),
     "least recent, from the start": (p.LeastRecent(2), EVEN, ALWAYS),
     "normalised inverse": (p.NormalisedInverse(), EVEN, EQUAL),
     "rate tracking, all invited": (p.RateTracking(4), EVEN, ALWAYS),

@@ -54,8 +54,8 @@ def solver(request):
 
 @pytest.fixture(scope="module")
 def memory(solver):
-    """What the solver remembers, filled with numbers as if it had trained before."""
-    return jax.tree.map(lambda a: a + 0.1, solver.init(POPULATION, jnp.asarray(START)))
+    """What the solver remembers, filled with numbers as if it had trained before; who attacks stays."""
+    return jax.tree.map(lambda a: a if a.dtype == bool else a + 0.1, solver.init(POPULATION, jnp.asarray(START)))
 
 
 def inner_of(solver):

@@ -21,7 +21,7 @@ NOT_PARTS = ("x", 3, None, {}, Sgd, Sgd())
 NOT_WORDS = ("x", 0, "", True, 0.5)
 ANY_SIGN = {"fed_cvar_avg.start"}
 MAY_BE_INFINITE = {"ca_fed.kappa_squared"}
-MAY_BE_ZERO = {"debiased_fedavg.separation"}
+MAY_BE_ZERO = {"debiased_fedavg.separation", "krum.attackers"}
 ARRAYS = {"cluster_fedvarp.assignment"}  # tests/aggregation/test_cluster_memory.py
 # What the part calls it that the argument is handed to.
 FIELDS = {"server_rate": "server.rate", "candidates": "participation.pool", "batch": "work.batch"}

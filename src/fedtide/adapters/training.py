@@ -110,7 +110,7 @@ class Gradients(_WithEvaluation):
             stream = Stream(jnp.uint32(round.seed), Purpose.WORK, round.number)
             steps = int(solver.work.steps(stream, number, examples))
             per_epoch = int(solver.work.steps_per_epoch(examples))
-            task = Task(steps, gradient, round.number, per_epoch, client=round.client_number)
+            task = Task(steps, gradient, round.number, per_epoch, client=round.client_number, stream=stream)
             trained = solver.train(jnp.asarray(w), task, *jax.tree.map(jnp.asarray, (row, shared)))
         return jax.tree.map(np.asarray, trained)
 

@@ -1,4 +1,4 @@
-"""Means and group sums of cohort rows, and updates per unit of the learning rate."""
+"""Means, group sums and order of cohort rows, and updates per unit of the learning rate."""
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,17 @@ def grouped_rows(weight: Array, group: Array, rows: Array, groups: int) -> Array
         return jnp.matmul(member, rows, precision=jax.lax.Precision.HIGHEST)
 
     return jax.lax.platform_dependent(weight, group, rows, cpu=in_order, default=at_once)
+
+
+def usable(cohort: Cohort, delta: Array) -> Array:
+    """[C] the rows that a robust rule counts: present, of some weight (late updates have none), and finite."""
+    return cohort.present & (cohort.weight != 0) & jnp.isfinite(delta).all(axis=1)
+
+
+def ordered_rows(counts: Array, rows: Array) -> Array:
+    """The values of each coordinate in ascending order, those of rows that do not count last, as ∞: [C], [C, d] ->
+    [C, d]."""
+    return jnp.sort(jnp.where(counts[:, None], rows, jnp.inf), axis=0)
 
 
 def trained_only(cohort: Cohort, updates: Updates) -> Cohort:

@@ -6,6 +6,7 @@ from fedtide.methods.amplified_scaffold import amplified_scaffold
 from fedtide.methods.base import CATALOGUE, Facts, Method, MethodEntry, by_purpose, compose, find, method
 from fedtide.methods.ca_fed import ca_fed
 from fedtide.methods.cluster_fedvarp import cluster_fedvarp
+from fedtide.methods.coordinate_median import coordinate_median
 from fedtide.methods.cyclic_participation import cyclic_participation
 from fedtide.methods.debiased_fedavg import debiased_fedavg
 from fedtide.methods.f3ast import f3ast
@@ -28,12 +29,16 @@ from fedtide.methods.fedstale import fedstale
 from fedtide.methods.fedvarp import fedvarp
 from fedtide.methods.focus import focus
 from fedtide.methods.generalised_fedavg import generalised_fedavg
+from fedtide.methods.krum import krum
 from fedtide.methods.local_adaptive import local_adaptive
+from fedtide.methods.lowest_loss import lowest_loss
 from fedtide.methods.mifa import mifa
 from fedtide.methods.most_available import most_available
 from fedtide.methods.power_of_choice import adapow_d, cpow_d, pow_d, rpow_d
+from fedtide.methods.rfa import rfa
 from fedtide.methods.scaffold import scaffold
 from fedtide.methods.stochastic_approximation import stochastic_approximation
+from fedtide.methods.trimmed_mean import trimmed_mean
 from fedtide.methods.unbiased import unbiased
 
 __all__ = [
@@ -49,6 +54,7 @@ __all__ = [
     "ca_fed",
     "cluster_fedvarp",
     "compose",
+    "coordinate_median",
     "cpow_d",
     "cyclic_participation",
     "debiased_fedavg",
@@ -75,13 +81,17 @@ __all__ = [
     "find",
     "focus",
     "generalised_fedavg",
+    "krum",
     "local_adaptive",
+    "lowest_loss",
     "method",
     "mifa",
     "most_available",
     "pow_d",
+    "rfa",
     "rpow_d",
     "scaffold",
     "stochastic_approximation",
+    "trimmed_mean",
     "unbiased",
 ]

@@ -127,6 +127,7 @@ Purpose = Literal[
     "heterogeneous devices",
     "asynchronous training",
     "worst-served clients",
+    "adversarial clients",
     "others",
 ]
 """The purpose of a method; lists of methods are in this order."""

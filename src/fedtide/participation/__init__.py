@@ -7,6 +7,7 @@ from fedtide.participation.graph_spread import GraphSpread
 from fedtide.participation.highest_loss import HighestLoss
 from fedtide.participation.least_available import LeastAvailable
 from fedtide.participation.least_recent import LeastRecent
+from fedtide.participation.lowest_loss import LowestLoss
 from fedtide.participation.most_available import MostAvailable
 from fedtide.participation.normalised_inverse import NormalisedInverse
 from fedtide.participation.rate_tracking import RateTracking
@@ -24,6 +25,7 @@ __all__ = [
     "HighestLoss",
     "LeastAvailable",
     "LeastRecent",
+    "LowestLoss",
     "MostAvailable",
     "NormalisedInverse",
     "RateTracking",

@@ -6,6 +6,7 @@ from fedtide.errors import InvalidInput
 from fedtide.problems.blobs import blobs
 from fedtide.problems.classification import Classification, ModelBuilder, Samples, classification
 from fedtide.problems.digits import digits
+from fedtide.problems.flip_labels import flip_labels
 from fedtide.problems.images import images
 from fedtide.problems.models import MODELS, Model, cifar_cnn, fashion_cnn, lenet5, mlp, resnet9, softmax_regression
 from fedtide.problems.quadratic import Quadratic, quadratic, random_quadratic
@@ -42,6 +43,7 @@ __all__ = [
     "digits",
     "fashion_cnn",
     "find",
+    "flip_labels",
     "images",
     "lenet5",
     "mlp",

@@ -9,7 +9,7 @@ from fedtide.methods.base import Method
 from fedtide.types import Population
 
 
-def refuse_misfits(label: str, method: Method, clock: Clock, history: int = 0) -> None:
+def refuse_misfits(label: str, method: Method, clock: Clock, clients: int, history: int = 0) -> None:
     """Raises, with the reason in one line, for a method that cannot run with this clock."""
     barrier = clock.barrier
     kind, solver, policy = type(barrier).__name__, type(method.solver).__name__, type(method.participation).__name__
@@ -23,12 +23,12 @@ def refuse_misfits(label: str, method: Method, clock: Clock, history: int = 0) -
         if history:
             reason = "estimates are then of arrivals, of which there are none before the first server step"
             raise FedtideError(f"history = {history}: must be 0 with {kind}: {reason}")
-    if barrier.keeps and keeps_rows(method):
+    if barrier.keeps and keeps_rows(method, clients):
         reason = "its clients keep a state that belongs to the newest model, but an update may be of an older one"
         raise FedtideError(f"{label}: cannot run with {kind}: {reason} ({solver})")
 
 
-def keeps_rows(method: Method) -> bool:
+def keeps_rows(method: Method, clients: int) -> bool:
     """Whether clients keep anything between rounds."""
-    population = Population(jnp.ones(1), jnp.ones(1, jnp.int32), labels=jnp.ones((1, 1)))
+    population = Population(jnp.ones(clients), jnp.ones(clients, jnp.int32), labels=jnp.ones((clients, 1)))
     return bool(jax.tree.leaves(jax.eval_shape(lambda: method.solver.init(population, jnp.zeros(1)).client)))

@@ -212,14 +212,15 @@ class Replica(NamedTuple):
         """One client's training: (w_t − w_k, its other results). `steps` is an int where it is the same for all."""
         solver, work = self.method.solver, self.method.solver.work
         draw = functools.partial(self._minibatch, Stream(self.seed, Purpose.MINIBATCH, t), client)
+        stream = Stream(self.seed, Purpose.WORK, t)
         if isinstance(steps, int):  # all minibatches at once: random numbers are cheap in bulk
             drawn = jax.vmap(draw)(jnp.arange(max(steps, 1)))
             # On a GPU the loop would take longer than a few small steps; on a CPU unrolling only compiles longer.
             unroll = steps <= 8 and w.size <= _SMALL_MODEL and jax.default_backend() != "cpu"
             gradient = self._gradient(lambda i: jax.tree.map(lambda a: a[i], drawn))
-            task = Task(steps, gradient, t, work.steps_per_epoch(size), unroll, client)
+            task = Task(steps, gradient, t, work.steps_per_epoch(size), unroll, client, stream)
         else:
-            task = Task(mine, self._gradient(draw), t, work.steps_per_epoch(size), client=client)
+            task = Task(mine, self._gradient(draw), t, work.steps_per_epoch(size), client=client, stream=stream)
         trained = calls.train(solver, w, task, row, shared)
         numbers = jax.tree.map(jnp.asarray, trained._replace(w=()))
         return w - trained.w, numbers

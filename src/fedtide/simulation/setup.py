@@ -88,7 +88,7 @@ class Setup:
         if clock is not None:
             check_kind("clock", clock, "clock")
             for label, method in methods.items():
-                refuse_misfits(label, method, clock, history)
+                refuse_misfits(label, method, clock, len(problem.sizes), history)
             self.timing = Timing(*jax.tree.map(on_device, (clock.fit(clients), availability)))
         for label, method in methods.items():
             _refuse_more(label, method, clients)

@@ -9,7 +9,9 @@ from fedtide.solvers.momentum import Momentum
 from fedtide.solvers.own_model import OwnModel
 from fedtide.solvers.periodic_control_variate import PeriodicControlVariate
 from fedtide.solvers.proximal import Proximal
+from fedtide.solvers.random_update import RandomUpdate
 from fedtide.solvers.sgd import Sgd
+from fedtide.solvers.sign_flip import SignFlip
 from fedtide.solvers.tail_risk import TailRisk
 from fedtide.solvers.whole_model import WholeModel
 
@@ -23,7 +25,9 @@ __all__ = [
     "OwnModel",
     "PeriodicControlVariate",
     "Proximal",
+    "RandomUpdate",
     "Sgd",
+    "SignFlip",
     "TailRisk",
     "WholeModel",
 ]

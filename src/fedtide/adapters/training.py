@@ -1,7 +1,7 @@
 """Clients' own code in any framework: a train function, or gradients of minibatches."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -15,7 +15,7 @@ from fedtide.methods.base import title_of
 from fedtide.schedules import Constant
 from fedtide.solvers.base import SolverWrapper, recipe_of
 from fedtide.streams import Purpose, Stream
-from fedtide.types import Solver, Task, Trained
+from fedtide.types import Solver, Task, Trained, part
 
 Arrays = list[np.ndarray]
 
@@ -159,7 +159,7 @@ def trained_by(round: Round, w: np.ndarray, w_k: np.ndarray, steps: int, loss: f
     return jax.tree.map(np.asarray, trained._replace(**numbers))
 
 
-@dataclass
+@part
 class _StepsTaken(SolverWrapper):
     """A solver whose steps have already been taken, and led to w_k."""
 

@@ -175,11 +175,13 @@ def test_parts_that_theory_does_not_follow():
     assert "seed" in varying.note
 
 
+@part
 class Twice(Everyone):
     def in_theory(self, importance, availability, inverse):
         return Weighting(2 * importance)
 
 
+@part
 class Silent(Policy):
     init, decide = Everyone.init, Everyone.decide
 

@@ -25,8 +25,16 @@ class Told(LocalFederation):
         return {"run-id": len(self.ran)}
 
 
-def test_a_lost_server_app_is_started_again_as_it_was(tmp_path):
-    federation = Told(tmp_path, **LOST)
+def interrupted():
+    """What Flower says of a server app that was sending when SuperLink was killed."""
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
+
+    return LOST | {"status-details": f"ServerApp failed with exception: {ObjectPushError('1f', 2, '3')}"}
+
+
+@pytest.mark.parametrize("found", [LOST, interrupted()])
+def test_a_lost_server_app_is_started_again_as_it_was(tmp_path, found):
+    federation = Told(tmp_path, **found)
     run = federation.run(tmp_path / "app", {"rounds": 3})
     status = federation.resumed(run)
     assert (status.run, status.finished) == (2, False)

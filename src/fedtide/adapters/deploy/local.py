@@ -22,6 +22,8 @@ _HOST = "127.0.0.1"
 QUICK = str(Path(__file__).with_name("quick_node.py"))
 SWITCHES = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}  # off by default
 _LOSSES, _LOSSES_WITHIN = 4, 3600.0  # after so many losses of the server app within so many seconds, the run fails
+# What Flower says of a server app that it has lost: SuperLink was away for long, or was killed while it got a message.
+_LOST = ("No heartbeat received from the task", "The push session may have expired or been replaced.")
 _PATIENCE = 60.0  # seconds for a process to become ready, or to end after a signal
 
 
@@ -38,8 +40,8 @@ class RunStatus(NamedTuple):
 
     @property
     def lost(self) -> bool:
-        """Whether the server app disappeared without ending by itself; Flower reports it only in this sentence."""
-        return self.text == "finished:failed" and self.details == "No heartbeat received from the task"
+        """Whether the server app ended because SuperLink was gone; Flower reports it only in these sentences."""
+        return self.text == "finished:failed" and self.details.endswith(_LOST)
 
 
 class LocalFederation:
@@ -241,7 +243,8 @@ class LocalFederation:
 
         If SuperLink is unreachable for a minute, because it was killed or because the machine is busy, it receives no
         heartbeat of the server app. Flower then marks the run as failed and rejects all requests of the server app,
-        including its log, so the run would never continue. The new server app resumes from the last checkpoint.
+        including its log, so the run would never continue. If SuperLink is killed while the server app sends a message,
+        the server app ends with an error. The new server app resumes from the last checkpoint.
         """
         status = self.status(run)
         if not status.lost or run not in self._started:

@@ -86,14 +86,14 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return {name: hint for name, hint in hints.items() if name != "return"}
 
 
-def _members(hint: Any) -> tuple[Any, ...]:
+def alternatives(hint: Any) -> tuple[Any, ...]:
     """The alternatives of a hint. `Array | Any`, and what NumPy takes for an array, are arrays."""
     if typing.get_origin(hint) is Annotated:
-        return _members(typing.get_args(hint)[0])
+        return alternatives(typing.get_args(hint)[0])
     if hint == npt.ArrayLike:
         return (np.ndarray,)
     if typing.get_origin(hint) in (Union, types.UnionType):
-        members = tuple(inner for member in typing.get_args(hint) for inner in _members(member))
+        members = tuple(inner for member in typing.get_args(hint) for inner in alternatives(member))
         return tuple(m for m in members if m is not Any) if any(m in _arrays() for m in members) else members
     return (hint,)
 
@@ -107,7 +107,7 @@ def _arrays() -> tuple[Any, ...]:
 def _fits(value: Any, hint: Any) -> bool:
     from jax.core import Tracer  # only here: the command line imports this module without JAX
 
-    return isinstance(value, Tracer) or any(_is(value, member) for member in _members(hint))
+    return isinstance(value, Tracer) or any(_is(value, member) for member in alternatives(hint))
 
 
 def _is(value: Any, hint: Any) -> bool:
@@ -185,7 +185,7 @@ def in_words(hint: Any) -> str:
     'a whole number or None'
     """
     words: list[str] = []
-    for member in sorted(_members(hint), key=lambda member: member is type(None)):
+    for member in sorted(alternatives(hint), key=lambda member: member is type(None)):
         origin = typing.get_origin(member)
         if member in _PLAIN:
             words.append(_PLAIN[member])

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.scipy.special import ndtri
 
 
 class Purpose(enum.IntEnum):
@@ -68,6 +69,12 @@ def pcg4d(x: Array, y: Array, z: Array, w: Array) -> tuple[Array, Array, Array, 
     x, y, z, w = (v ^ (v >> 16) for v in (x, y, z, w))
     x, y, z, w = (v ^ (v >> 16) for v in _cross(x, y, z, w))
     return x, y, z, w
+
+
+def normal(uniform: Array) -> Array:
+    """Standard normal numbers from uniform ones in [0, 1), which are multiples of 2⁻²⁴: half a step in place of 0 keeps
+    them finite."""
+    return ndtri(jnp.maximum(uniform, 2.0**-25))
 
 
 def below(words: Array, size: Array | int) -> Array:

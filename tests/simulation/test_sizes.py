@@ -114,6 +114,5 @@ def test_more_clients_per_round_than_there_are_are_refused(method, wanted):
 )
 def test_defaults_and_draws_with_replacement_are_not(method):
     """Nobody has chosen ten clients."""
-    fedtide.simulate(
-        problems.random_quadratic(clients=6), fedtide.availability.Bernoulli(0.5, clients=6), method, rounds=1
-    )
+    federation = problems.random_quadratic(clients=6), fedtide.availability.Bernoulli(0.5, clients=6)
+    assert fedtide.simulate(*federation, method, rounds=1).rounds["round"].to_list() == [0, 1]

@@ -4,9 +4,9 @@ from typing import Protocol
 
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import ndtri
 
 from fedtide.errors import number
+from fedtide.streams import normal
 from fedtide.types import part
 
 
@@ -36,8 +36,7 @@ class Lognormal:
         number("jitter.spread", self.spread, low=0)
 
     def factor(self, uniform: Array) -> Array:
-        z = ndtri(jnp.maximum(uniform, 2.0**-25))  # ndtri(0) is −∞
-        return jnp.exp(self.spread * z - self.spread**2 / 2)
+        return jnp.exp(self.spread * normal(uniform) - self.spread**2 / 2)
 
 
 @part

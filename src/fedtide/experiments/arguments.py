@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, NamedTuple, Union
 
 import jax
 import numpy as np
-import numpy.typing as npt
 from pydantic import PlainValidator, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from fedtide.errors import FedtideError, did_you_mean
 from fedtide.experiments.config import in_json
 from fedtide.experiments.place import Place
+from fedtide.kinds import alternatives
 from fedtide.types import Work
 
 Build = Callable[..., Any]
@@ -102,7 +102,7 @@ def convert(value: Any, hint: Any, place: Place, folder: Path = Path()) -> Any:
         raise place.invalid(value, in_words(hint)) from None
     if isinstance(result, Path | str) and is_file(hint):
         return folder / result
-    if isinstance(result, list) and any(kind in _members(hint) for kind in _ARRAYS):
+    if isinstance(result, list) and any(kind in alternatives(hint) for kind in _ARRAYS):
         with contextlib.suppress(ValueError):  # lists of unequal length stay lists
             return np.asarray(result)
     return result
@@ -110,13 +110,13 @@ def convert(value: Any, hint: Any, place: Place, folder: Path = Path()) -> Any:
 
 def is_file(hint: Any) -> bool:
     """Whether values of this type are file names."""
-    return Path in _members(hint)
+    return Path in alternatives(hint)
 
 
 def in_words(hint: Any) -> str:
     """The allowed values, in words."""
     words: list[str] = []
-    for member in _members(hint):
+    for member in alternatives(hint):
         origin = typing.get_origin(member)
         if member in _ARRAYS:
             words.append(_NUMBERS)
@@ -148,7 +148,7 @@ def _collection(origin: Any, members: tuple[Any, ...]) -> str:
 def plain(hint: Any) -> Any:
     """The hint with arrays as numbers and without types that TOML cannot express; None if nothing remains."""
     members = []
-    for member in _members(hint):
+    for member in alternatives(hint):
         if member in _ARRAYS:
             members.append(Annotated[Any, PlainValidator(_numbers)])
         elif member is not type(None) and _writable(member):
@@ -164,18 +164,7 @@ def _argument(value: Any, hint: Any, place: Place, context: Context) -> Any:
 
 
 def _kind(hint: Any, context: Context) -> Any:
-    return next((kind for kind in context.kinds if kind in _members(hint)), None)
-
-
-def _members(hint: Any) -> tuple[Any, ...]:
-    if hint == npt.ArrayLike:
-        return (np.ndarray,)
-    if typing.get_origin(hint) in (Union, types.UnionType):
-        members = tuple(inner for member in typing.get_args(hint) for inner in _members(member))
-        # `Array | Any` means "array-like" to type checkers; here it means numbers.
-        like_array = any(member in _ARRAYS for member in members)
-        return tuple(member for member in members if not (like_array and member is Any))
-    return (hint,)
+    return next((kind for kind in context.kinds if kind in alternatives(hint)), None)
 
 
 @functools.cache

@@ -38,7 +38,7 @@ def stochastic_approximation(
     within a round. With all clients available the models converge to the minimiser of the mean of the F_k, where a
     constant rate leaves client drift; the theory requires ¾ < δ ≤ 1. δ = 0 is FedAvg with equal weights. The paper
     counts iterations in its theory and epochs in its experiments, which are the default. Rates that differ by client,
-    its outlook, are the schedule `PerClient(factors, PowerDecay())` of `fedavg(weights="equal")`.
+    which it leaves for future work, are the schedule `PerClient(factors, PowerDecay())` of `fedavg(weights="equal")`.
 
     Args:
         power: δ, the exponent of the decrease; ¾ < δ ≤ 1 in theory

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedtide.attackers import Attackers, attacker_mask, check_attackers
+from fedtide.errors import number
 from fedtide.solvers.base import SolverWrapper, check_sends_change, planned_steps
 from fedtide.types import Cohort, Memory, Population, Task, Trained, Updates, check_whole
 
@@ -23,11 +24,13 @@ class Attack(SolverWrapper):
     """
 
     attackers: Attackers
+    scale: float
     seed: int
 
     def __post_init__(self):
         check_sends_change(self.solver)
         object.__setattr__(self, "attackers", check_attackers("solver.attackers", self.attackers))
+        number("solver.scale", self.scale, low=0)
         check_whole(self, "solver", seed=0)
 
     def forged(self, change: Array, task: Task) -> Array:

@@ -1,13 +1,12 @@
 """Attackers that send noise."""
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from fedtide.attackers import Attackers
-from fedtide.errors import number
 from fedtide.solvers.attack import Attack
 from fedtide.solvers.sgd import Sgd
+from fedtide.streams import normal
 from fedtide.types import Solver, Task, part
 
 
@@ -28,12 +27,6 @@ class RandomUpdate(Attack):
     scale: float = 1.0
     seed: int = 0
 
-    def __post_init__(self):
-        super().__post_init__()
-        number("solver.scale", self.scale, low=0)
-
     def forged(self, change: Array, task: Task) -> Array:
-        uniform = task.uniform(change.size)
-        # Uniform numbers are multiples of 2⁻²⁴; half a step in place of 0 keeps the normal ones finite.
-        noise = jax.scipy.special.ndtri(jnp.maximum(uniform, 2.0**-25)).astype(change.dtype)
+        noise = normal(task.uniform(change.size)).astype(change.dtype)
         return self.scale * jnp.sqrt((change**2).sum() / change.size) * noise

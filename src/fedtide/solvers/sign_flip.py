@@ -3,7 +3,6 @@
 from jax import Array
 
 from fedtide.attackers import Attackers
-from fedtide.errors import number
 from fedtide.solvers.attack import Attack
 from fedtide.solvers.sgd import Sgd
 from fedtide.types import Solver, Task, part
@@ -24,10 +23,6 @@ class SignFlip(Attack):
     attackers: Attackers = 1
     scale: float = 1.0
     seed: int = 0
-
-    def __post_init__(self):
-        super().__post_init__()
-        number("solver.scale", self.scale, low=0)
 
     def forged(self, change: Array, task: Task) -> Array:
         return -self.scale * change

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import ndtr, ndtri
+from jax.scipy.special import ndtr
 
 from fedtide.availability.base import Numbers, Process, count_clients, lag_one, per_client
 from fedtide.availability.daily import DAY, WEEK, swing
@@ -17,7 +17,7 @@ from fedtide.fleet.process.normal import both_here
 from fedtide.fleet.process.replay import replay
 from fedtide.fleet.process.run_lengths import Again, TurnLevel, again, begin, lengths_of, turn, turns
 from fedtide.fleet.process.waves import Habitual, drawn
-from fedtide.streams import Stream
+from fedtide.streams import Stream, normal
 from fedtide.types import State, part
 
 _LONGEST = 5.0  # relaxation time of a member's own part, relative to its `hours`, at most
@@ -161,9 +161,8 @@ class Fleet(Habitual):
         common = stream.uniform(jnp.arange(len(self.coupling)), 3, start=4)
         member = jnp.asarray(self.membership)
         r = jnp.where(member >= 0, jnp.asarray(self.coupling)[member], 0)
-        # The uniform numbers include 0, whose normal would be −∞.
-        normal, shared = (ndtri(jnp.maximum(u, 2.0**-25)) for u in (own, state.shared))
-        both = jnp.minimum(ndtr(jnp.sqrt(r) * shared[member] + jnp.sqrt(1 - r) * normal), 1 - 2.0**-24)  # below π = 1
+        alone, shared = (normal(u) for u in (own, state.shared))
+        both = jnp.minimum(ndtr(jnp.sqrt(r) * shared[member] + jnp.sqrt(1 - r) * alone), 1 - 2.0**-24)  # below π = 1
         level = jnp.where(r > 0, both, own)
         after = _Draws(
             self._next(state.own, numbers),
